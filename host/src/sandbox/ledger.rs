@@ -1,0 +1,58 @@
+//! The leak ledger: what of guests is alive in this process, counted by guards, so that a leak shows as a number.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// How much of guests is alive. All zero when nothing runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub attempts: usize,
+    pub sandboxes: usize,
+    /// Linear memory and tables of all guests together.
+    pub guest_memory_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    attempts: AtomicUsize,
+    sandboxes: AtomicUsize,
+    pub(super) guest_memory: AtomicU64,
+}
+
+impl Ledger {
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            attempts: self.attempts.load(Ordering::SeqCst),
+            sandboxes: self.sandboxes.load(Ordering::SeqCst),
+            guest_memory_bytes: self.guest_memory.load(Ordering::SeqCst),
+        }
+    }
+
+    pub(crate) fn attempt(self: &Arc<Self>) -> Entry {
+        Entry::new(self, |ledger| &ledger.attempts)
+    }
+
+    pub(super) fn sandbox(self: &Arc<Self>) -> Entry {
+        Entry::new(self, |ledger| &ledger.sandboxes)
+    }
+}
+
+/// Counts one thing for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    ledger: Arc<Ledger>,
+    column: fn(&Ledger) -> &AtomicUsize,
+}
+
+impl Entry {
+    fn new(ledger: &Arc<Ledger>, column: fn(&Ledger) -> &AtomicUsize) -> Self {
+        column(ledger).fetch_add(1, Ordering::SeqCst);
+        Self { ledger: Arc::clone(ledger), column }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        (self.column)(&self.ledger).fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,36 @@
+;; Calls itself without end, and the host at each depth: the stack runs out inside the host or near it.
+(component
+  (import "atropos:task/failures@0.1.0" (instance $failures
+    (type $system' (record (field "message" string) (field "retry-after-ms" (option u32))))
+    (export "system-failure" (type $system (eq $system')))
+    (type $failure' (variant (case "stopped") (case "business" string) (case "system" $system) (case "fatal" string)))
+    (export "failure" (type (eq $failure')))))
+  (alias export $failures "failure" (type $failure))
+  (import "atropos:task/lifecycle@0.1.0" (instance $lifecycle
+    (type $reason' (enum "cancelled" "timed-out" "shutting-down"))
+    (export "stop-reason" (type $reason (eq $reason')))
+    (type $request' (record (field "reason" $reason) (field "grace-ms" u32) (field "message" string)))
+    (export "stop-request" (type $request (eq $request')))
+    (export "check-cancel" (func (result (option $request))))))
+  ;; In a module of its own, because the host's functions need a memory before the guest can import them.
+  (core module $memory
+    (memory (export "memory") 1)
+    ;; Everything that comes in is put at the same place: this guest reads none of it.
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 4096))
+  )
+  (core instance $memory (instantiate $memory))
+  (core func $check-cancel (canon lower (func $lifecycle "check-cancel") (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))
+  (core module $guest
+    (import "memory" "memory" (memory 1))
+    (import "host" "check-cancel" (func $check-cancel (param i32)))
+    (func $down (param $depth i32) (result i32)
+      (call $check-cancel (i32.const 16))
+      (i32.add (call $down (i32.add (local.get $depth) (i32.const 1))) (local.get $depth)))
+    (func $run (export "run") (param i32 i32) (result i32) (call $down (i32.const 0)))
+  )
+  (core instance $guest (instantiate $guest
+    (with "memory" (instance $memory))
+    (with "host" (instance (export "check-cancel" (func $check-cancel))))))
+  (func (export "run") (param "input" string) (result (result string (error $failure)))
+    (canon lift (core func $guest "run") (memory (core memory $memory "memory")) (realloc (core func $memory "realloc"))))
+)
