@@ -283,6 +283,11 @@ async fn a_full_disk_keeps_no_guest_alive_past_its_budget() {
     assert_eq!(show(&host, id).await.task.state.kind(), Kind::Running, "nothing is claimed that is not written");
     switch.fill(false);
     assert_ends(&host, id, Kind::TimedOut, Reason::RunTimeSpent).await;
+    let over = attempts(&host, id).await;
+    let receipt = over.first().and_then(|attempt| attempt.stop.clone()).expect("a stop receipt");
+    let steps =
+        [Some(receipt.asked_at), receipt.told_at, receipt.killed_at, Some(receipt.gone_at), Some(receipt.written_at)];
+    assert!(steps.iter().all(Option::is_some) && steps.is_sorted(), "told as it was: {receipt:?}");
     finish(host).await;
     assert_store_is_whole(data.path());
 }

@@ -150,9 +150,11 @@ impl Runner {
 
     /// Writes the request to stop, and then tells the guest. A store that fails does not keep the guest alive.
     async fn ask_to_stop(self: Arc<Self>, key: AttemptKey, event: Event) {
-        let (deciding, acting, asked) = (Arc::clone(&self), Arc::clone(&self), event.clone());
+        // However late the store takes it, this is when it was asked.
+        let at = self.clock.now();
+        let (acting, asked) = (Arc::clone(&self), event.clone());
         let outcome = self.store.write_then(
-            move |tx| life::change(tx, key.task, asked.clone(), deciding.clock.now()),
+            move |tx| life::change(tx, key.task, asked.clone(), at),
             move |change: Change| {
                 acting.follow(&change, None);
                 // Refused: the attempt is over or the task is stopping already. Its own alarm goes on.
@@ -165,15 +167,14 @@ impl Runner {
             Err(_) => "the store does not answer".to_owned(),
         };
         tracing::error!(task = %key.task, why, "a spent budget could not be written; the guest is stopped all the same");
-        self.stop_unwritten(key, &event);
+        self.stop_unwritten(key, &event, at);
     }
 
     /// Stops an attempt whose spent budget the store would not take: it is written with the attempt's end.
-    fn stop_unwritten(&self, key: AttemptKey, event: &Event) {
-        let now = self.clock.now();
+    fn stop_unwritten(&self, key: AttemptKey, event: &Event, at: Timestamp) {
         let decided = self.live.with(key, |live| {
-            let state = apply(live.task.state.clone(), event.clone(), &live.task.context(now)).ok()?.state;
-            live.owed = Some(event.clone());
+            let state = apply(live.task.state.clone(), event.clone(), &live.task.context(at)).ok()?.state;
+            live.owed = Some((event.clone(), at));
             Some(Task { state, ..live.task.clone() })
         });
         if let Some(Some(task)) = decided {

@@ -43,7 +43,7 @@ pub(super) struct Live {
     /// A budget of it is spent, and the request to stop is on the way to the store.
     pub(super) asking: bool,
     /// A spent budget for which the guest is being stopped, though the store would not take it: written with the end.
-    pub(super) owed: Option<Event>,
+    pub(super) owed: Option<(Event, Timestamp)>,
     alarm_at: Option<Timestamp>,
 }
 

@@ -55,8 +55,8 @@ pub struct Finish {
     pub task: TaskId,
     pub attempt: u32,
     pub ending: Ending,
-    /// What the attempt was stopped for, if the store had not taken it at the time.
-    pub owed: Option<Event>,
+    /// What the attempt was stopped for, and when, if the store had not taken it at the time.
+    pub owed: Option<(Event, Timestamp)>,
     /// If and only if it succeeded.
     pub result: Option<Arc<str>>,
     pub cost: CostReceipt,
@@ -163,9 +163,9 @@ fn change_loaded(tx: &mut dyn Write, task: Task, event: Event, now: Timestamp) -
 /// # Errors
 /// The store failed.
 pub fn finish(tx: &mut dyn Write, finish: &Finish, now: Timestamp) -> Result<Change, StoreError> {
-    if let Some(owed) = &finish.owed {
+    if let Some((owed, at)) = &finish.owed {
         // Refused if the task has been stopped for a weightier reason since: that stands.
-        change(tx, finish.task, owed.clone(), now)?;
+        change(tx, finish.task, owed.clone(), *at)?;
     }
     let Some(before) = tx.task(finish.task)? else { return Ok(Change::Missing) };
     let (hold, stop) = match &before.state {
