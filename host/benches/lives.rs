@@ -1,21 +1,18 @@
-//! Measures of the whole node, on a real disk: durable lives, submissions over HTTP, claims, stops.
+//! Measures of the whole node, on a real disk: durable lives, submissions over HTTP, claims. Guests run in executor processes.
 //! `cargo bench -p atropos --bench lives` prints the table; every figure beside what the machine itself can do.
 
 #![allow(clippy::cast_precision_loss, reason = "figures are printed to a few digits")]
 
-use std::io::Write as _;
+mod ground;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use atropos::host::{NewTask, NewType};
-use atropos::task::{Ask, Kind, TermsDraft};
-use atropos::{Config, Host};
+use atropos::host::NewTask;
+use atropos::task::{Ask, Kind};
+use ground::{Bench, Outcome, PATIENCE, fsync, micros, row};
 use hdrhistogram::Histogram;
-
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
-
-const PATIENCE: Duration = Duration::from_mins(1);
 
 fn main() -> Outcome<()> {
     // `cargo test --benches` only wants to know that it builds.
@@ -24,7 +21,6 @@ fn main() -> Outcome<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        println!("{:<58} {:>12} {:>12} {:>12}", "measure", "per second", "p50", "p99");
         fsync()?;
         lives(1, 500).await?;
         lives(1_000, 60_000).await?;
@@ -33,63 +29,8 @@ fn main() -> Outcome<()> {
         }
         submissions(8, 100, 60_000).await?;
         claims(2_000).await?;
-        for spinners in [0, 64] {
-            stops(spinners, 300).await?;
-        }
         Ok(())
     })
-}
-
-fn row(name: &str, rate: Option<f64>, times: &Histogram<u64>) {
-    let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}"));
-    let time = |quantile| format!("{:.2} ms", times.value_at_quantile(quantile) as f64 / 1000.0);
-    println!("{name:<58} {rate:>12} {:>12} {:>12}", time(0.5), time(0.99));
-}
-
-fn micros(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
-}
-
-/// What the disk can do: every durable figure stands beside this.
-fn fsync() -> Outcome<()> {
-    let folder = tempfile::tempdir()?;
-    let mut file = std::fs::File::create(folder.path().join("probe"))?;
-    let mut times = Histogram::<u64>::new(3)?;
-    for _ in 0..500 {
-        file.write_all(&[7; 4096])?;
-        let begun = Instant::now();
-        file.sync_data()?;
-        times.record(micros(begun))?;
-    }
-    row("this disk: append 4 KiB and fdatasync", None, &times);
-    Ok(())
-}
-
-struct Bench {
-    host: Host,
-    _folder: tempfile::TempDir,
-}
-
-impl Bench {
-    async fn start(slots: usize) -> Outcome<Self> {
-        let folder = tempfile::tempdir()?;
-        let config = Config { data_dir: Some(folder.path().to_owned()), slots, ..Config::default() };
-        let host = Host::start(config).await?;
-        for guest in ["ok", "spin"] {
-            let text = std::fs::read(format!("{}/../tests/guests/{guest}.wat", env!("CARGO_MANIFEST_DIR")))?;
-            let component = host.push(wat::parse_bytes(&text)?.into_owned(), "bench".into()).await?;
-            let terms = TermsDraft { run_timeout: Some(PATIENCE), ..TermsDraft::default() };
-            let name = guest.parse()?;
-            let new = NewType { name, component: component.digest, terms, input_schema: None, by: "bench".into() };
-            host.put_type(new).await?;
-        }
-        Ok(Self { host, _folder: folder })
-    }
-
-    async fn stop(self) -> Outcome<()> {
-        self.host.shut_down_within(Duration::ZERO).await?;
-        Ok(())
-    }
 }
 
 /// Submit → SUCCESS on disk, with so many in flight.
@@ -188,28 +129,5 @@ async fn claims(count: usize) -> Outcome<()> {
         times.record(u64::try_from(waited)?.max(1))?;
     }
     row("claim: submitted to guest entered, idle", None, &times);
-    bench.stop().await
-}
-
-/// Cancel of a spinner with no grace → CANCELLED on disk, beside so many others.
-async fn stops(spinners: usize, count: usize) -> Outcome<()> {
-    let bench = Bench::start(128).await?;
-    for _ in 0..spinners {
-        bench.host.submit(NewTask::new("spin".parse()?, "null")).await?;
-    }
-    let mut times = Histogram::<u64>::new(3)?;
-    for _ in 0..count {
-        let id = bench.host.submit(NewTask::new("spin".parse()?, "null")).await?.task.spec.id;
-        tokio::time::sleep(Duration::from_millis(2)).await;
-        let begun = Instant::now();
-        let ask = Ask { by: "bench".into(), why: "".into() };
-        bench.host.cancel(id, ask, Some(Duration::ZERO)).await?;
-        let view = bench.host.wait(id, PATIENCE).await?;
-        if view.task.state.kind() != Kind::Cancelled {
-            return Err(format!("{:?}", view.task.state).into());
-        }
-        times.record(micros(begun))?;
-    }
-    row(&format!("stop: cancel to CANCELLED on disk, other spinners: {spinners}"), None, &times);
     bench.stop().await
 }

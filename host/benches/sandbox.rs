@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atropos::component::Folder;
+use atropos::component::{Artefacts, CompileLimits, Compiler, Folder};
 use atropos::executor::protocol::{AttemptKey, Ended, Order, Report, Start};
 use atropos::executor::{Executor, ExecutorConfig};
 use atropos::id::{Digest, TaskId, TraceParent};
@@ -28,6 +28,7 @@ struct Bed {
     executor: Executor,
     reports: UnboundedReceiver<Report>,
     folder: Folder,
+    compiler: Arc<Compiler>,
     waiting: tokio::runtime::Runtime,
     _place: tempfile::TempDir,
 }
@@ -35,18 +36,21 @@ struct Bed {
 impl Bed {
     fn new(slots: u32) -> Self {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::open(place.path()).unwrap();
+        let folder = Folder::open(place.path().join("components")).unwrap();
+        let artefacts = Artefacts::open(place.path().join("cache"), slots, 1 << 30).unwrap();
+        let compiler = Compiler::new(None, artefacts.clone(), folder.clone(), CompileLimits::default()).unwrap();
         let (sender, reports) = unbounded_channel();
         let config = ExecutorConfig { slots, memory_bytes_max: 64 << 30, ..ExecutorConfig::default() };
-        let executor = Executor::start(config, folder.clone(), Arc::new(SystemClock::default()), sender).unwrap();
+        let clock = Arc::new(SystemClock::default());
+        let executor = Executor::start(config, artefacts, Some(Arc::clone(&compiler)), clock, sender).unwrap();
         let waiting = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Self { executor, reports, folder, waiting, _place: place }
+        Self { executor, reports, folder, compiler, waiting, _place: place }
     }
 
     fn push(&self, name: &str) -> Digest {
         let path = format!("{}/../tests/guests/{name}.wat", env!("CARGO_MANIFEST_DIR"));
         let bytes = wat::parse_file(path).unwrap();
-        self.waiting.block_on(self.executor.check(bytes.clone())).unwrap();
+        self.waiting.block_on(self.compiler.check(bytes.clone())).unwrap();
         self.folder.put(&bytes).unwrap()
     }
 
@@ -62,7 +66,9 @@ impl Bed {
             creator: None,
             run_timeout: Duration::from_mins(10),
             fuel: None,
+            core_dump: false,
             limits: limits.clone(),
+            grants: Arc::default(),
         })));
         key
     }
@@ -71,7 +77,7 @@ impl Bed {
         loop {
             match self.reports.blocking_recv().unwrap() {
                 Report::Ended(ended) => return *ended,
-                Report::Beat(_) => {}
+                Report::Beat(_) | Report::Caught(_) => {}
             }
         }
     }
@@ -81,7 +87,7 @@ impl Bed {
             match self.reports.blocking_recv().unwrap() {
                 Report::Ended(ended) => panic!("{ended:?}"),
                 Report::Beat(beat) if beat.entered_at.is_some() => return,
-                Report::Beat(_) => {}
+                Report::Beat(_) | Report::Caught(_) => {}
             }
         }
     }

@@ -96,6 +96,23 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
+    /// Of everything that is still to be read.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of_rest(source: &mut impl std::io::Read) -> std::io::Result<Self> {
+        let mut hash = sha2::Sha256::new();
+        let mut part = vec![0; 256 << 10];
+        loop {
+            match source.read(&mut part) {
+                Ok(0) => return Ok(Self(hash.finalize().into())),
+                Ok(count) => hash.update(&part[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)

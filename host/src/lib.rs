@@ -12,6 +12,7 @@ pub mod api;
 pub mod cli;
 pub mod component;
 pub mod config;
+mod confine;
 pub mod executor;
 pub mod host;
 pub mod id;
@@ -24,6 +25,8 @@ pub mod time;
 
 pub use config::Config;
 pub use host::Host;
+#[doc(hidden)]
+pub use sandbox::allow_mischief;
 
 /// An error with all its causes, in one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {

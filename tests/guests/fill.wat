@@ -1,4 +1,4 @@
-;; Fills its whole memory of 64 MiB, again and again: nothing looks at the epoch within one fill.
+;; Fills its whole memory of 64 MiB, again and again: an engine does not look at the epoch within one fill.
 (component
   (import "atropos:task/failures@0.1.0" (instance $failures
     (type $system' (record (field "message" string) (field "retry-after-ms" (option u32))))

@@ -3,17 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
+use atropos::executor::Counts;
 use atropos::host::{AttemptView, NewTask, NewType, Submitted, TaskView};
 use atropos::id::TaskId;
 use atropos::store::{AttemptRow, AuditRow, TypeRow};
 use atropos::task::{Ask, Ended, Kind, Reason, State, Task, TermsDraft};
 use atropos::{Config, Host};
 
-use crate::support::{PATIENCE, guest, until};
+use crate::support::{PATIENCE, guest, program, until};
 
-/// A host on a folder, or one that is thrown away.
+/// A host on a folder, or one that is thrown away. Its guests run in processes of their own.
 pub async fn start(data: Option<&Path>, config: Config) -> Host {
-    let config = Config { data_dir: data.map(Path::to_owned), ..config };
+    let program = config.program.clone().or_else(|| Some(program().to_owned()));
+    let config = Config { data_dir: data.map(Path::to_owned), program, ..config };
     Host::start(config).await.expect("it starts")
 }
 
@@ -127,6 +129,8 @@ pub async fn assert_nothing_is_left(host: &Host) {
     .await;
     assert_eq!(health.sandboxes, 0);
     assert_eq!(health.slots_free, health.slots);
+    // Executors are asked what they count now and then.
+    until("the ledger to be at zero", async || (host.node().counts == Counts::default()).then_some(())).await;
 }
 
 /// Nothing of any attempt is left, and the node ends cleanly.

@@ -32,7 +32,8 @@ fn run_tells_each_mistake_apart() {
     let text_file = folder.path().join("notes.wasm");
     std::fs::write(&text_file, "dear diary").expect("a file");
     let text_file = text_file.to_str().expect("a path in UTF-8");
-    let cases: [(&[&str], i32, &str); 6] = [
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["run", "examples/hello.wasm", "--core-dump"], 2, "keeps no core dump"),
         (&["run", "examples/hello.wasm", "--input", r#"{"name": "Ada"}"#], 0, "Hello, Ada!"),
         (&["run", "examples/flaky.wasm", "--input", r#"{"mode": "panic"}"#], 1, "flaky::audit"),
         (&["run", "examples/hello.wasm", "--input", "{oops"], 2, "not JSON"),

@@ -4,14 +4,16 @@ use serde_json::json;
 
 use crate::support::{Node, guest};
 
-struct Use {
-    resident_kib: u64,
-    descriptors: usize,
-    threads: usize,
-    mappings: usize,
+/// What a process holds.
+#[derive(Debug)]
+pub struct Use {
+    pub resident_kib: u64,
+    pub descriptors: usize,
+    pub threads: usize,
+    pub mappings: usize,
 }
 
-fn used_by(pid: u32) -> Use {
+pub fn used_by(pid: u32) -> Use {
     let proc = std::path::PathBuf::from(format!("/proc/{pid}"));
     let entries = |name: &str| std::fs::read_dir(proc.join(name)).expect("a folder of proc").count();
     let status = std::fs::read_to_string(proc.join("status")).expect("its status");

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::bed::{self, ask, assert_ends, attempts, ended, entered, finish, new, show, submit, terms};
 use crate::support::{answer, guest, root, until};
 
-async fn crowd(host: &Host, kind: &str, count: usize) -> Vec<TaskId> {
+pub async fn crowd(host: &Host, kind: &str, count: usize) -> Vec<TaskId> {
     let born = host.submit_many(vec![new(kind); count]).await.map_err(|(_, error)| error).expect("they are taken");
     let ids: Vec<_> = born.into_iter().map(|Submitted { task, .. }| task.spec.id).collect();
     for id in &ids {
@@ -20,7 +20,7 @@ async fn crowd(host: &Host, kind: &str, count: usize) -> Vec<TaskId> {
     ids
 }
 
-async fn disperse(host: &Host, ids: Vec<TaskId>) {
+pub async fn disperse(host: &Host, ids: Vec<TaskId>) {
     for id in &ids {
         host.cancel(*id, ask("enough"), Some(Duration::ZERO)).await.expect("it is told");
     }
@@ -30,7 +30,7 @@ async fn disperse(host: &Host, ids: Vec<TaskId>) {
 }
 
 /// The API beside a crowd, in this process.
-async fn with_api<T>(host: &Host, visit: impl AsyncFnOnce(&str) -> T) -> T {
+pub async fn with_api<T>(host: &Host, visit: impl AsyncFnOnce(&str) -> T) -> T {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let (close, closed) = tokio::sync::oneshot::channel::<()>();

@@ -183,6 +183,8 @@ async fn a_component_that_was_lost_is_healed_by_its_next_upload() {
     finish(host).await;
     let file = data.path().join("components").join(format!("{}.wasm", row.component));
     std::fs::remove_file(&file).expect("its file");
+    // Its compiled code alone would do.
+    std::fs::remove_dir_all(data.path().join("cache")).expect("the cache");
 
     let host = bed::start(Some(data.path()), Config::default()).await;
     let id = submit(&host, new("ok")).await;

@@ -74,7 +74,16 @@ impl Node {
 
     /// As [`Node::start`]; `more` says what else is different.
     pub fn start_with(data: &Path, flags: &[&str], more: impl FnOnce(&mut Command)) -> Self {
-        let mut command = Command::new(program());
+        Self::start_by(program(), data, flags, more)
+    }
+
+    /// As [`Node::start`], of another program.
+    pub fn start_program(program: &Path, data: &Path, flags: &[&str]) -> Self {
+        Self::start_by(program, data, flags, |_| ())
+    }
+
+    fn start_by(program: &Path, data: &Path, flags: &[&str], more: impl FnOnce(&mut Command)) -> Self {
+        let mut command = Command::new(program);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
@@ -128,10 +137,15 @@ impl Node {
 
     /// Uploads a component and registers it as a type.
     pub async fn push(&self, name: &str, component: Vec<u8>, terms: Value) {
+        self.push_granted(name, component, terms, json!({})).await;
+    }
+
+    /// As [`Node::push`], with grants.
+    pub async fn push_granted(&self, name: &str, component: Vec<u8>, terms: Value, grants: Value) {
         let upload = self.http.post(format!("{}/v1/components", self.url));
         let (status, body) = answer(upload.header("content-type", "application/wasm").body(component)).await;
         assert!(status == 201 || status == 200, "{status} {body}");
-        let request = json!({ "component": body["digest"], "terms": terms });
+        let request = json!({ "component": body["digest"], "terms": terms, "grants": grants });
         let put = self.http.put(format!("{}/v1/types/{name}", self.url)).json(&request);
         let (status, body) = answer(put).await;
         assert!(status == 201 || status == 200, "{status} {body}");

@@ -253,6 +253,14 @@ impl Client {
         self.items(&format!("/v1/tasks/{id}/attempts")).await
     }
 
+    /// The core dump of an attempt. Without one: a [`Problem`] `no_core_dump`.
+    pub async fn core_dump(&self, id: TaskId, attempt: u32) -> Answer<Vec<u8>> {
+        let path = format!("/v1/tasks/{id}/attempts/{attempt}/core-dump");
+        let response = self.answer(self.request(Method::GET, &path, NO_QUERY).timeout(ANSWER_TIMEOUT)).await?;
+        let url = response.url().to_string();
+        Ok(response.bytes().await.map_err(|error| broken(&url, &error))?.into())
+    }
+
     /// Up to `limit` (1 to 1,000) log lines after that number; 0 begins at the beginning.
     pub async fn logs(&self, id: TaskId, after: u64, limit: usize) -> Answer<LogPage> {
         let query = [("after", after.to_string()), ("limit", limit.to_string())];

@@ -84,6 +84,12 @@ pub const CODES: &[Code] = &[
     code("component_not_found", 404, "there is no such component", "upload it first: `atropos push TYPE FILE`"),
     code("not_found", 404, "it is not there", "check the name"),
     code("no_result", 404, "the task has no result", "only a task in SUCCESS has one"),
+    code(
+        "no_core_dump",
+        404,
+        "the attempt has no core dump",
+        "only the terms `core_dump` ask for them, and old ones make room",
+    ),
     code("no_input", 404, "the task's input was not kept", "an input that was too large is not kept"),
     // The task's state says no.
     code("task_ended", 409, "the task has ended", "nothing is left to stop; see how it ended"),
@@ -143,6 +149,12 @@ pub const CODES: &[Code] = &[
         "give `terms.run_timeout` to the type or to the submission",
     ),
     code("terms_out_of_range", 422, "a term is out of its range", "choose a value within the range"),
+    code(
+        "grants_invalid",
+        422,
+        "a grant cannot be taken",
+        "correct the grant that the detail names; see `Grants` in `/openapi.json`",
+    ),
     code("config_out_of_range", 500, "a setting of the node is out of its range", "choose a value within the range"),
     // Uploads.
     code("component_empty", 422, "the upload is empty", "send the component's bytes as the body"),
@@ -186,6 +198,19 @@ pub const CODES: &[Code] = &[
         "the component's `run` has another type",
         "export the world `task` of `wit/task.wit`",
     ),
+    code(
+        "component_too_complex",
+        422,
+        "the component is too complex to be compiled safely",
+        "split large functions and tables, and build with optimisations",
+    ),
+    code(
+        "component_compile_limit",
+        422,
+        "compiling the component took too much time or memory",
+        "build it with optimisations, or in smaller parts",
+    ),
+    code("compiler_busy", 503, "too many uploads wait for the compiler", "send it again in some seconds"),
     code(
         "component_check_failed",
         500,

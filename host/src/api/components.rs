@@ -34,6 +34,7 @@ pub(super) struct Upload(Vec<u8>);
         (status = 200, description = "It was there already.", body = PutComponent),
         (status = 413, description = "Larger than the node takes.", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "It does not fit; the detail says why, the hint what would.", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "As many uploads wait as the node takes; `Retry-After` says when to come again.", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Any other problem.", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -47,6 +48,7 @@ pub(super) async fn push(
     let by = super::wire::who(by.as_deref())?;
     let fits = |given: &str| matches!(given, "application/wasm" | "application/octet-stream");
     check_media_type(request.headers(), fits, "`application/wasm`")?;
+    let _place = api.host.upload_place().map_err(|error| api.problem(&error))?;
     let bytes = Vec::from(read(request, api.host.config().component_bytes_max, UPLOAD_TIMEOUT).await?);
     let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes)).await;
     let (digest, bytes) = hashed.map_err(|error| Problem::internal(error.to_string()))?;

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
+use crate::id::TaskId;
 
 /// Of a body of JSON.
 pub(super) const JSON_BYTES_MAX: usize = 2 << 20;
@@ -77,6 +78,24 @@ impl<T: FromStr<Err: Display>, S: Send + Sync> FromRequestParts<S> for Named<T> 
             .await
             .map_err(|rejection| wrong(rejection.body_text()))?;
         text.parse().map(Self).map_err(|error: T::Err| wrong(error.to_string()))
+    }
+}
+
+/// A task and the number of one of its attempts.
+pub(super) struct OfTask(pub(super) TaskId, pub(super) u32);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfTask {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let wrong = |detail: String| Problem::new("invalid_path", detail);
+        let axum::extract::Path((task, attempt)) =
+            axum::extract::Path::<(String, String)>::from_request_parts(parts, state)
+                .await
+                .map_err(|rejection| wrong(rejection.body_text()))?;
+        let task = task.parse().map_err(|error: crate::id::IdError| wrong(error.to_string()))?;
+        let attempt = attempt.parse().map_err(|_| wrong(format!("`{attempt}` is no number of an attempt")))?;
+        Ok(Self(task, attempt))
     }
 }
 

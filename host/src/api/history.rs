@@ -2,9 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
 
 use super::Api;
-use super::extract::Named;
+use super::extract::{Named, OfTask};
 use super::problem::Problem;
 use super::query::Query;
 use super::wire::{Attempt, AuditEntry, Items, TaskInput, TaskResult};
@@ -48,6 +50,31 @@ pub(super) async fn attempts(
     query.end()?;
     let views = api.host.attempts(id).await.map_err(|error| api.problem(&error))?;
     Ok(Json(views.into_iter().map(Into::into).collect()))
+}
+
+/// Fetch the core dump of an attempt.
+///
+/// It holds what the guest's memory held, secrets and all.
+#[utoipa::path(
+    get, path = "/v1/tasks/{id}/attempts/{attempt}/core-dump", tag = "tasks", operation_id = "core_dump",
+    params(
+        ("id" = TaskId, Path, description = "The task."),
+        ("attempt" = u32, Path, description = "The number of the attempt."),
+    ),
+    responses(
+        (status = 200, description = "A core dump in the format of the WebAssembly tool conventions.", content_type = "application/wasm"),
+        (status = 404, description = "There is no such task, or the attempt has no core dump.", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Any other problem.", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn core_dump(
+    State(api): State<Api>,
+    OfTask(id, attempt): OfTask,
+    query: Query,
+) -> Result<impl IntoResponse, Problem> {
+    query.end()?;
+    let dump = api.host.core_dump(id, attempt).await.map_err(|error| api.problem(&error))?;
+    Ok(([(CONTENT_TYPE, "application/wasm")], dump))
 }
 
 /// Show what a task came to.

@@ -12,6 +12,7 @@ mod guard;
 mod health;
 mod history;
 mod logs;
+mod nodes;
 mod openapi;
 pub mod problem;
 mod query;
@@ -66,6 +67,7 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(actions::give_up))
         .routes(routes!(history::audit))
         .routes(routes!(history::attempts))
+        .routes(routes!(history::core_dump))
         .routes(routes!(history::result))
         .routes(routes!(history::input))
         .routes(routes!(logs::logs))
@@ -75,6 +77,8 @@ fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
         .routes(routes!(health::health))
+        .routes(routes!(nodes::list))
+        .routes(routes!(nodes::alerts))
         .routes(routes!(openapi::document))
         .routes(routes!(openapi::problems))
         .routes(routes!(openapi::problem))

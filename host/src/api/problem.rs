@@ -20,6 +20,9 @@ pub use super::codes::CODES;
 /// The media type of problems.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
+/// Seconds after which a busy compiler is worth another try.
+const BUSY_FOR: HeaderValue = HeaderValue::from_static("5");
+
 /// A detail may repeat what was sent, but not all of it.
 const DETAIL_CHARS_MAX: usize = 2_000;
 
@@ -135,7 +138,11 @@ impl From<serde_json::Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let busy = &*self.code == "compiler_busy";
         let mut response = (status, Json(self)).into_response();
+        if busy {
+            response.headers_mut().insert(header::RETRY_AFTER, BUSY_FOR);
+        }
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         response
     }

@@ -1,5 +1,7 @@
 //! Task types: registering and looking.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,6 +13,7 @@ use super::query::Query;
 use super::wire::{Items, PutType, PutTypeAnswer, TaskType};
 use crate::host::{Error, NewType};
 use crate::id::TypeName;
+use crate::task::{Grants, GrantsError, TermsDraft};
 
 /// Register the next version of a task type.
 ///
@@ -34,6 +37,7 @@ pub(super) async fn put(
     Sent(wire): Sent<PutType>,
 ) -> Result<(StatusCode, Json<PutTypeAnswer>), Problem> {
     query.end()?;
+    let grants: Grants = wire.grants.try_into().map_err(|error: GrantsError| api.problem(&error.into()))?;
     let before = match api.host.type_versions(&name).await {
         Ok(versions) => versions.first().map_or(0, |latest| latest.version),
         Err(Error::NotFound { .. }) => 0,
@@ -42,7 +46,7 @@ pub(super) async fn put(
     let new = NewType {
         name,
         component: wire.component,
-        terms: wire.terms.into(),
+        terms: TermsDraft { grants: Arc::new(grants), ..wire.terms.into() },
         // As it is printed, not as it was spaced: the same schema is the same version.
         input_schema: wire.input_schema.map(|schema| schema.to_string()),
         by: super::wire::who(wire.by.as_deref())?,

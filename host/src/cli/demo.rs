@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
+use super::compile_component::this_program;
 use super::exit::{Complaint, Exit};
 use super::live::{Live, Row};
 use super::print::Tone;
@@ -121,7 +122,8 @@ fn interrupted() -> Complaint {
 }
 
 async fn play(shell: &Shell, folder: &Path) -> anyhow::Result<Outcome> {
-    let config = Config { data_dir: Some(folder.to_owned()), slots: 8, ..Config::default() };
+    let config =
+        Config { data_dir: Some(folder.to_owned()), slots: 8, program: Some(this_program()), ..Config::default() };
     let host = Host::start(config.clone()).await?;
     shell.tell("Atropos runs tasks in sandboxes, and stops them for certain. Five tasks in a host of their own:\n")?;
     register(shell, &host).await?;
@@ -278,9 +280,10 @@ async fn still_there(config: Config, ids: &[TaskId], tasks: &[wire::Task]) -> an
 }
 
 fn tell_the_crash(shell: &Shell, attempts: &[wire::Attempt]) -> anyhow::Result<()> {
-    let Some(scene) = attempts.last().and_then(|attempt| attempt.scene.as_ref()) else { return Ok(()) };
+    let last = attempts.last().and_then(|attempt| Some((attempt, attempt.scene.as_ref()?)));
+    let Some((attempt, scene)) = last else { return Ok(()) };
     shell.title("`crash` panicked. What it left behind:")?;
-    shell.tell(&indented(&receipt::scene(shell.print.out, scene)))
+    shell.tell(&indented(&receipt::autopsy(shell.print.out, attempt, scene)))
 }
 
 fn tell_the_stop(shell: &Shell, attempts: &[wire::Attempt], audit: &[wire::AuditEntry]) -> anyhow::Result<()> {

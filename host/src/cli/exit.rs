@@ -27,6 +27,8 @@ pub enum Exit {
     Unavailable,
     /// The file is no component that fits.
     BadComponent,
+    /// It fits, but does not stop as well as was asked for.
+    BelowGrade,
 }
 
 /// The table of exit codes, as the help shows it.
@@ -37,7 +39,8 @@ pub const TABLE: &str = "  0  done; of a task that was waited for: SUCCESS
   4  conflict: the state of the task does not allow it
   5  gave up waiting; the task goes on
   6  unavailable: the server does not answer, the data is in use, or the machine failed
-  7  bad component: the file does not fit, and the message says why";
+  7  bad component: the file does not fit, and the message says why
+  8  below grade: it fits, but does not stop as well as `check --min-grade` asks";
 
 impl Exit {
     #[must_use]
@@ -51,6 +54,7 @@ impl Exit {
             Self::GaveUp => 5,
             Self::Unavailable => 6,
             Self::BadComponent => 7,
+            Self::BelowGrade => 8,
         }
     }
 
@@ -152,11 +156,14 @@ pub(super) fn of_host(error: &host::Error) -> Exit {
     match error {
         host::Error::NotFound { .. } => Exit::NotFound,
         host::Error::Refused { .. } => Exit::Conflict,
-        host::Error::Invalid { .. } | host::Error::Terms(_) | host::Error::Config(_) => Exit::Usage,
-        host::Error::Component(ComponentError::HostFault { .. })
+        host::Error::Invalid { .. } | host::Error::Terms(_) | host::Error::Grants(_) | host::Error::Config(_) => {
+            Exit::Usage
+        }
+        host::Error::Component(ComponentError::HostFault { .. } | ComponentError::Busy { .. })
         | host::Error::Executor(_)
         | host::Error::Store(_)
         | host::Error::Folder(_)
+        | host::Error::Artefacts(_)
         | host::Error::Io { .. }
         | host::Error::Closed
         | host::Error::Broken => Exit::Unavailable,
@@ -220,6 +227,7 @@ mod tests {
             Exit::GaveUp,
             Exit::Unavailable,
             Exit::BadComponent,
+            Exit::BelowGrade,
         ];
         for (line, exit) in TABLE.lines().zip(all) {
             assert!(line.trim_start().starts_with(&format!("{}  ", exit.code())), "{line}");

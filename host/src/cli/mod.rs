@@ -9,13 +9,19 @@ mod attempts;
 mod audit;
 mod cancel;
 mod check;
+mod compile_component;
+mod core_dump;
 mod demo;
+mod doctor;
+mod drill;
+mod executor_process;
 mod exit;
 mod fail;
 mod files;
 mod follow;
 mod give_up;
 mod grammar;
+mod grants;
 mod history;
 mod human;
 mod list;
@@ -83,9 +89,13 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// What a node starts to run guests in
+    #[command(name = executor_process::COMMAND, hide = true)]
+    ExecutorProcess,
     Run(run::Run),
     Demo(demo::Demo),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     Serve(serve::Serve),
     Push(push::Push),
     Type(types::Types),
@@ -96,12 +106,14 @@ enum Command {
     Logs(logs::Logs),
     Result(result::ResultOf),
     Attempts(attempts::Attempts),
+    CoreDump(core_dump::CoreDump),
     Audit(audit::Audit),
     Cancel(cancel::Cancel),
     Rerun(rerun::Rerun),
     Fail(fail::Fail),
     GiveUp(give_up::GiveUp),
     Queue(queue::Queue),
+    CompileComponent(compile_component::CompileComponent),
 }
 
 /// What every command is given.
@@ -121,6 +133,13 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.code().into();
         }
     };
+    // Before there is any other thread.
+    if matches!(cli.command, Command::ExecutorProcess) {
+        return executor_process::run();
+    }
+    if let Command::CompileComponent(_) = &cli.command {
+        return compile_component::CompileComponent::run();
+    }
     let Global { url, by, json, quiet } = cli.global;
     let url = url.or_else(|| set("ATROPOS_URL")).unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
     let by = by.or_else(|| set("ATROPOS_BY")).unwrap_or_else(|| format!("user:{}", login()));
@@ -140,6 +159,7 @@ impl Command {
             Self::Run(command) => command.run(shell).await,
             Self::Demo(command) => command.run(shell).await,
             Self::Check(command) => command.run(shell).await,
+            Self::Doctor(command) => command.run(shell).await,
             Self::Serve(command) => command.run(shell).await,
             Self::Push(command) => command.run(shell).await,
             Self::Type(command) => command.run(shell).await,
@@ -150,12 +170,16 @@ impl Command {
             Self::Logs(command) => command.run(shell).await,
             Self::Result(command) => command.run(shell).await,
             Self::Attempts(command) => command.run(shell).await,
+            Self::CoreDump(command) => command.run(shell).await,
             Self::Audit(command) => command.run(shell).await,
             Self::Cancel(command) => command.run(shell).await,
             Self::Rerun(command) => command.run(shell).await,
             Self::Fail(command) => command.run(shell).await,
             Self::GiveUp(command) => command.run(shell).await,
             Self::Queue(command) => command.run(shell).await,
+            // Seen to before there is a runtime, whose threads it must do without.
+            // They have no use for what every other command is given.
+            Self::ExecutorProcess | Self::CompileComponent(_) => Ok(Exit::Usage),
         }
     }
 }

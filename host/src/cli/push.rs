@@ -7,6 +7,7 @@ use clap::Args;
 use super::Shell;
 use super::exit::Exit;
 use super::files;
+use super::grants::GrantsArgs;
 use super::human::bytes;
 use super::terms::TermsArgs;
 use super::values::Json;
@@ -21,7 +22,8 @@ use crate::id::TypeName;
 Examples:
   atropos push hello hello.wasm --run-timeout 10s
   atropos push export-report export.wasm --run-timeout 5m --grace 10s --max-retries 5
-  atropos push import import.wasm --run-timeout 1m --input-schema @import.schema.json")]
+  atropos push import import.wasm --run-timeout 1m --input-schema @import.schema.json
+  atropos push fetch fetch.wasm --run-timeout 1m --allow-http api.example.com --scratch 64MiB --env LANG=en")]
 pub struct Push {
     /// The name of the task type
     #[arg(value_name = "TYPE")]
@@ -33,12 +35,15 @@ pub struct Push {
     input_schema: Option<Json>,
     #[command(flatten)]
     terms: TermsArgs,
+    #[command(flatten)]
+    grants: GrantsArgs,
 }
 
 impl Push {
     pub async fn run(self, shell: &Shell) -> anyhow::Result<Exit> {
         let schema = self.input_schema.map(|schema| schema.read("the input schema")).transpose()?;
         let terms = self.terms.draft()?;
+        let grants = self.grants.grants()?;
         let component = files::component(&self.file)?;
         let client = shell.client()?;
         let size = component.len();
@@ -46,6 +51,7 @@ impl Push {
         let put = PutType {
             component: pushed.component.digest,
             terms: TermsDraft::from(&terms),
+            grants: (&*grants).into(),
             input_schema: schema.as_deref().map(serde_json::from_str).transpose()?,
             by: Some(shell.by.clone()),
         };
@@ -63,6 +69,12 @@ impl Push {
             short(&registered.component.to_string()),
             bytes(size as u64)
         ))?;
+        let asks = pushed.component.imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler"));
+        if asks && grants.http.is_empty() {
+            shell
+                .print
+                .say("note: it can send HTTP requests, and all will be refused: no `--allow-http HOST` is given");
+        }
         if registered.terms.run_timeout.is_none() {
             shell.print.say("note: without `--run-timeout`, every submission of this type has to give one");
         }

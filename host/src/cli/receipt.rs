@@ -8,11 +8,12 @@ use std::time::Duration;
 use super::human::{bytes, count, span};
 use super::print::{Ink, Tone, tame};
 use super::words;
-use crate::api::wire::{Attempt, Cost, Scene, StopReceipt, Task};
+use crate::api::wire::{Attempt, CoreDump, Cost, Scene, StopReceipt, Task};
+use crate::task::Phase;
 use crate::time::Timestamp;
 
-/// The frames of a backtrace that are shown.
-const FRAMES_MAX: usize = 20;
+/// The frames of a backtrace that are shown: those that are kept, and the word that there were more.
+const FRAMES_MAX: usize = 21;
 
 fn ms(ms: f64) -> String {
     span(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default())
@@ -62,12 +63,31 @@ pub fn stop(ink: Ink, stop: &StopReceipt) -> String {
     text
 }
 
-/// Where an attempt died: its frames by name, innermost first.
+/// Where an attempt died, and what is known of that moment; then its frames by name, innermost first.
 #[must_use]
-pub fn scene(ink: Ink, scene: &Scene) -> String {
+pub fn autopsy(ink: Ink, attempt: &Attempt, scene: &Scene) -> String {
     let mut text = String::new();
-    if let Some(call) = &scene.host_call {
-        let _ = writeln!(text, "in the host call {}", tame(call));
+    let before = |at: Option<Timestamp>| scene.at.zip(at).map(|(died_at, at)| span(died_at.since(at)));
+    if let Some(phase) = scene.phase {
+        let after = before(attempt.entered_at).map(|after| format!(", {after} after its entry")).unwrap_or_default();
+        let call = scene.host_call.as_ref().map(|call| format!(", in the host call {}", tame(call)));
+        let _ = writeln!(text, "  it was {}{after}{}", doing(phase), call.unwrap_or_default());
+    } else if let Some(call) = &scene.host_call {
+        let _ = writeln!(text, "  in the host call {}", tame(call));
+    }
+    if let Some(before) = before(attempt.heartbeat_at) {
+        let progress = attempt.progress.as_ref().map(|progress| format!(", at {}", words::progress(progress)));
+        let _ = writeln!(text, "  its last heartbeat was {before} before{}", progress.unwrap_or_default());
+    }
+    match &scene.core_dump {
+        Some(CoreDump { bytes: Some(size), .. }) => {
+            let _ = writeln!(text, "  a core dump of {} is kept: `atropos core-dump`", bytes(*size));
+        }
+        Some(CoreDump { missing, .. }) => {
+            let why = missing.as_deref().map(|why| format!(": {}", tame(why))).unwrap_or_default();
+            let _ = writeln!(text, "  there is no core dump{why}");
+        }
+        None => {}
     }
     for (number, frame) in scene.backtrace.iter().take(FRAMES_MAX).enumerate() {
         let tone = if number == 0 { Tone::Strong } else { Tone::Plain };
@@ -77,6 +97,16 @@ pub fn scene(ink: Ink, scene: &Scene) -> String {
         let _ = writeln!(text, "      and {} further out", count(more as u64, "frame"));
     }
     text
+}
+
+const fn doing(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Loading => "waiting for its component",
+        Phase::Waiting => "waiting for room for its sandbox",
+        Phase::Instantiating => "being instantiated",
+        Phase::Running => "running",
+        Phase::Returning => "returning its result",
+    }
 }
 
 /// How a task ended and what its last attempt cost, in a few lines.
@@ -100,8 +130,8 @@ pub fn ending(ink: Ink, task: &Task, last: Option<&Attempt>) -> String {
     if let Some(receipt) = last.and_then(|attempt| attempt.stop.as_ref()) {
         indented(&mut text, &format!("stopped in {}", ms(receipt.total_ms)), &stop(ink, receipt));
     }
-    if let Some(died) = last.and_then(|attempt| attempt.scene.as_ref()).filter(|died| !died.backtrace.is_empty()) {
-        indented(&mut text, "backtrace, innermost first", &scene(ink, died));
+    if let Some((attempt, scene)) = last.and_then(|attempt| Some((attempt, attempt.scene.as_ref()?))) {
+        indented(&mut text, "autopsy", &autopsy(ink, attempt, scene));
     }
     if let Some(hint) = task.reason.and_then(words::hint) {
         let _ = writeln!(text, "  {} {hint}", ink.paint(Tone::Dim, "hint:"));
@@ -151,14 +181,21 @@ mod tests {
         .assert_eq(&ending(Ink::OFF, &task, Some(&attempt())));
     }
 
+    /// The scene of a death at this second of noon, with so many frames.
+    fn scene(frames: &[&str]) -> Scene {
+        serde_json::from_value(json!({"phase": "running", "at": "2030-01-31T12:00:02Z", "backtrace": frames})).unwrap()
+    }
+
     #[test]
     fn a_death_shows_its_scene_and_a_way_on() {
         let task = task(&json!({"state": "FAILED", "reason": "trap", "detail": "unreachable"}));
-        let died = Scene { backtrace: vec!["flaky::audit".into(), "run".into()], host_call: None };
-        let attempt = Attempt { cost: None, stop: None, scene: Some(died), ..attempt() };
+        let died = scene(&["flaky::audit", "run"]);
+        let entered_at = Some("2030-01-31T12:00:00.5Z".parse().unwrap());
+        let attempt = Attempt { cost: None, stop: None, scene: Some(died), entered_at, ..attempt() };
         expect![[r"
             FAILED trap: unreachable
-              backtrace, innermost first
+              autopsy
+                it was running, 1.5 s after its entry
                  0  flaky::audit
                  1  run
               hint: a trap is a defect of the task; the last log lines may hold a panic's message
@@ -167,8 +204,42 @@ mod tests {
     }
 
     #[test]
+    fn an_autopsy_tells_all_that_is_known() {
+        let titled = |text: &str| format!("autopsy\n{text}");
+        let died = Scene {
+            host_call: Some("atropos:task/lifecycle.sleep".into()),
+            core_dump: Some(CoreDump { bytes: Some(1 << 20), missing: None }),
+            ..scene(&["run"])
+        };
+        let attempt: Attempt = Attempt {
+            heartbeat_at: Some("2030-01-31T12:00:01Z".parse().unwrap()),
+            progress: Some(serde_json::from_value(json!({"done": 3, "total": 9, "note": "rows"})).unwrap()),
+            ..attempt()
+        };
+        expect![[r"
+            autopsy
+              it was running, in the host call atropos:task/lifecycle.sleep
+              its last heartbeat was 1.0 s before, at 3/9 rows
+              a core dump of 1.0 MiB is kept: `atropos core-dump`
+               0  run
+        "]]
+        .assert_eq(&titled(&autopsy(Ink::OFF, &attempt, &died)));
+        let missing = Scene {
+            phase: Some(Phase::Waiting),
+            core_dump: Some(CoreDump { bytes: None, missing: Some("no room".into()) }),
+            ..scene(&[])
+        };
+        expect![[r"
+            autopsy
+              it was waiting for room for its sandbox
+              there is no core dump: no room
+        "]]
+        .assert_eq(&titled(&autopsy(Ink::OFF, &Attempt { heartbeat_at: None, ..attempt }, &missing)));
+    }
+
+    #[test]
     fn a_long_backtrace_is_cut_and_says_so() {
-        let long = Scene { backtrace: vec!["f".into(); 25], host_call: None };
-        assert!(scene(Ink::OFF, &long).ends_with("and 5 frames further out\n"));
+        let long = scene(&["f"; 26]);
+        assert!(autopsy(Ink::OFF, &attempt(), &long).ends_with("and 5 frames further out\n"));
     }
 }

@@ -8,8 +8,10 @@ use clap::Args;
 use serde_json::value::RawValue;
 
 use super::Shell;
+use super::compile_component::this_program;
 use super::exit::{Complaint, Exit};
 use super::files;
+use super::grants::GrantsArgs;
 use super::history::log_line;
 use super::live::{Live, Row};
 use super::report::Report;
@@ -37,6 +39,7 @@ const LOG_PAGE: usize = 500;
 Examples:
   atropos run hello.wasm --input '{\"name\": \"Ada\"}'
   atropos run export.wasm --input @input.json --run-timeout 5m
+  atropos run fetch.wasm --allow-http api.example.com --scratch 64MiB
   jq -c .input order.json | atropos run export.wasm --input - | jq .rows")]
 pub struct Run {
     /// The component
@@ -46,18 +49,33 @@ pub struct Run {
     input: Json,
     #[command(flatten)]
     terms: TermsArgs,
+    #[command(flatten)]
+    grants: GrantsArgs,
 }
 
 impl Run {
     pub async fn run(self, shell: &Shell) -> anyhow::Result<Exit> {
         let input = self.input.read("the input")?;
         let draft = self.terms.draft()?;
-        let defaults = TermsDraft { run_timeout: Some(RUN_TIMEOUT), max_retries: Some(0), ..TermsDraft::default() };
+        if draft.core_dump == Some(true) {
+            let complaint = Complaint::usage("a throw-away host keeps no core dump, and `run` is one");
+            return Err(complaint.hint("push it to a server: `atropos push TYPE FILE --core-dump`").into());
+        }
+        let grants = self.grants.grants()?;
+        let defaults =
+            TermsDraft { run_timeout: Some(RUN_TIMEOUT), max_retries: Some(0), grants, ..TermsDraft::default() };
         let bytes = files::component(&self.file)?;
         let name = type_name(&self.file)?;
         // Not before: until here a signal ends the program as it ends any other.
         let mut signals = Signals::listen()?;
-        let host = Host::start(Config { slots: 1, guest_threads: 1, ..Config::default() }).await?;
+        let host = Host::start(Config {
+            slots: 1,
+            guest_threads: 1,
+            executors: 1,
+            program: Some(this_program()),
+            ..Config::default()
+        })
+        .await?;
         let id = tokio::select! {
             id = submit(shell, &host, &name, bytes, draft.over(&defaults), input) => id?,
             _ = signals.next() => return Err(interrupted().into()),

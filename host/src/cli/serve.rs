@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
+use super::compile_component::this_program;
 use super::exit::{Complaint, Exit};
 use super::print::Ink;
 use super::signals::Signals;
@@ -40,10 +41,13 @@ pub struct Serve {
     /// Attempts that run at one time [default: 64]
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
+    /// Processes in which guests run [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    executors: Option<usize>,
     /// Threads that run guests [default: one for each processor]
     #[arg(long, value_name = "N")]
     guest_threads: Option<usize>,
-    /// Memory of all guests together [default: 4GiB]
+    /// Memory of all guests together; each executor has an equal share [default: 1GiB for each, and 4GiB at least]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     guest_memory: Option<u64>,
     /// Size of one task's input [default: 256KiB]
@@ -55,6 +59,9 @@ pub struct Serve {
     /// The most grace that any guest gets when the server goes down [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     shutdown_grace: Option<Duration>,
+    /// Whom names are asked of that guests look up; may be given several times [default: as the machine is set up]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    nameserver: Vec<SocketAddr>,
 }
 
 /// An address with its port; `localhost` is this machine.
@@ -104,14 +111,18 @@ impl Serve {
 
     fn config(&self) -> Config {
         let defaults = Config::default();
+        let executors = self.executors.unwrap_or(defaults.executors);
         let whole = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Config {
+            nameservers: self.nameserver.clone(),
             data_dir: Some(self.data.clone()),
             slots: self.slots.unwrap_or(defaults.slots),
+            executors,
             guest_threads: self.guest_threads.unwrap_or(defaults.guest_threads),
-            guest_memory_bytes_max: self.guest_memory.unwrap_or(defaults.guest_memory_bytes_max),
+            guest_memory_bytes_max: self.guest_memory.unwrap_or(Config::guest_memory_for(executors)),
             input_bytes_max: self.max_input.map_or(defaults.input_bytes_max, whole),
             component_bytes_max: self.max_component.map_or(defaults.component_bytes_max, whole),
+            program: Some(this_program()),
             shutdown_grace_max: self.shutdown_grace.unwrap_or(defaults.shutdown_grace_max),
             ..defaults
         }

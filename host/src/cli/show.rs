@@ -148,6 +148,7 @@ fn head(ink: Ink, task: &Task, now: Timestamp) -> String {
             ("queue", format!("{}, priority {}", task.queue, task.priority)),
             ("budgets", task.terms.as_ref().map(|terms| budgets(terms, task, now)).unwrap_or_default()),
             ("limits", task.terms.as_ref().map(limits).unwrap_or_default()),
+            ("grants", super::grants::line(&task.grants)),
             ("labels", labels.join(" ")),
             ("key", task.dedup_key.as_deref().map(tame).unwrap_or_default()),
             ("request", task.request_id.as_deref().map(tame).unwrap_or_default()),

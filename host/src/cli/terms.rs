@@ -30,6 +30,9 @@ pub struct TermsArgs {
     /// Instructions that one attempt may use [default: not metered]
     #[arg(long, value_name = "N")]
     pub fuel: Option<u64>,
+    /// Keep a core dump of an attempt that traps or is killed: all that its memory held [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub core_dump: Option<bool>,
     /// Linear memory of one attempt [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<u64>,
@@ -63,6 +66,7 @@ impl TermsArgs {
             grace: self.grace,
             heartbeat_timeout: self.heartbeat_timeout,
             fuel: self.fuel,
+            core_dump: self.core_dump,
             max_retries: self.max_retries,
             retry_base: self.retry_base,
             retry_cap: self.retry_cap,

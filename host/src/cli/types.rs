@@ -116,6 +116,7 @@ fn show(shell: &Shell, version: &TaskType, now: Timestamp) -> String {
                 .map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))),
         );
     }
+    facts.extend(super::grants::facts(&version.grants).into_iter().map(|(name, value)| (name.to_owned(), value)));
     facts.extend(version.input_schema.as_ref().map(|schema| ("input_schema".to_owned(), schema.to_string())));
     let facts: Vec<_> = facts.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     let title = ink.paint(Tone::Strong, format!("{} version {}", version.name, version.version));

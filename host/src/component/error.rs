@@ -1,7 +1,11 @@
 //! Why an upload is refused, and what would fit instead.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
 /// An upload that is no task.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum ComponentError {
     #[error("the upload is empty")]
     Empty,
@@ -18,13 +22,21 @@ pub enum ComponentError {
     #[error("the component is not valid: {detail}")]
     Invalid { detail: String },
     #[error("the component imports `{import}`, which is not offered: {reason}")]
-    ImportNotOffered { import: String, reason: &'static str },
+    ImportNotOffered { import: String, reason: Cow<'static, str> },
     #[error("the component imports something in another shape than it is offered: {detail}")]
     ImportMismatch { detail: String },
     #[error("the component does not export `run`; it exports {}", listed(exports))]
     RunMissing { exports: Vec<String> },
     #[error("the component's `run` is {found}")]
     RunMistyped { found: String },
+    /// No component of a real toolchain comes near these numbers, and compiling it could take minutes or gigabytes.
+    #[error("the component is too complex: {found} {what}, but at most {max} are taken")]
+    TooComplex { what: Cow<'static, str>, found: u64, max: u64 },
+    #[error("the component was not compiled: it took more than {max} of {limit}")]
+    CompileLimit { limit: Cow<'static, str>, max: String },
+    /// Nobody's fault; nothing was looked at.
+    #[error("{waiting} uploads wait for the compiler already")]
+    Busy { waiting: usize },
     /// Not the upload's fault.
     #[error("the host could not check the component: {detail}")]
     HostFault { detail: String },
@@ -46,6 +58,9 @@ impl ComponentError {
             Self::ImportMismatch { .. } => "component_import_mismatch",
             Self::RunMissing { .. } => "component_run_missing",
             Self::RunMistyped { .. } => "component_run_mistyped",
+            Self::TooComplex { .. } => "component_too_complex",
+            Self::CompileLimit { .. } => "component_compile_limit",
+            Self::Busy { .. } => "compiler_busy",
             Self::HostFault { .. } => "component_check_failed",
         }
     }
@@ -69,6 +84,13 @@ impl ComponentError {
             Self::RunMistyped { .. } => {
                 "it must be run: func(input: string) -> result<string, failure>, as in `wit/task.wit`"
             }
+            Self::TooComplex { .. } => {
+                "split large functions and tables; an optimising build (`wasm-opt -O`) lowers most of these numbers"
+            }
+            Self::CompileLimit { .. } => {
+                "build it with optimisations, or in smaller parts; the node's limits on compiling can be raised"
+            }
+            Self::Busy { .. } => "send it again in some seconds",
             Self::HostFault { .. } => "try again; the node's log says more",
         }
     }

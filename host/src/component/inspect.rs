@@ -1,21 +1,25 @@
 //! Decides whether an upload is a task, and says what is wrong with it if it is not. Compiles it on the way.
 
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 
+use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
 use wasmtime::component::{self, Component};
 
+use super::complexity;
 use super::error::ComponentError;
+use super::pieces::in_pieces;
 use crate::sandbox::{Failure, Prepared, Workshop, clip, is_offered, unoffered_reason};
 
-const DETAIL_BYTES_MAX: usize = 2 << 10;
+pub(super) const DETAIL_BYTES_MAX: usize = 2 << 10;
 const MAGIC: &[u8] = b"\0asm";
 /// Version 1 of the layer of core modules.
 const CORE: &[u8] = &[1, 0, 0, 0];
 
 /// What an upload that fits was found to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspection {
     pub bytes: usize,
     pub imports: Vec<String>,
@@ -24,16 +28,21 @@ pub struct Inspection {
     pub compensates: bool,
 }
 
-/// Checks and compiles.
-pub(super) fn inspect(workshop: &Workshop, bytes: &[u8]) -> Result<(Inspection, Prepared), ComponentError> {
+/// Checks and compiles; gives the machine code too.
+pub(super) fn inspect(workshop: &Workshop, bytes: &[u8]) -> Result<(Inspection, Vec<u8>), ComponentError> {
     check_kind(bytes)?;
-    let component = Component::new(&workshop.engine, bytes)
-        .map_err(|error| ComponentError::Invalid { detail: clip(&format!("{error:#}"), DETAIL_BYTES_MAX) })?;
+    complexity::check(bytes)?;
+    let invalid = |detail: String| ComponentError::Invalid { detail: clip(&detail, DETAIL_BYTES_MAX) };
+    // What is compiled is what was uploaded, but for bulk instructions, which can be interrupted.
+    let stoppable = in_pieces(bytes).map_err(|error| invalid(error.to_string()))?;
+    let failed = |error: &wasmtime::Error| spent(error).unwrap_or_else(|| invalid(format!("{error:#}")));
+    let component = Component::new(&workshop.engine, &stoppable).map_err(|error| failed(&error))?;
     let face = component.component_type();
     let engine = &workshop.engine;
     check_imports(&face, engine)?;
     check_run(&face, engine)?;
-    let prepared = Prepared::new(workshop, &component)
+    // Whether it can be linked.
+    Prepared::new(workshop, &component)
         .map_err(|error| ComponentError::ImportMismatch { detail: clip(&format!("{error:#}"), DETAIL_BYTES_MAX) })?;
     let exports: Vec<String> = face.exports(engine).map(|(name, _)| name.to_owned()).collect();
     let inspection = Inspection {
@@ -42,7 +51,15 @@ pub(super) fn inspect(workshop: &Workshop, bytes: &[u8]) -> Result<(Inspection, 
         compensates: exports.iter().any(|name| name.starts_with("atropos:task/compensation@")),
         exports,
     };
-    Ok((inspection, prepared))
+    let code = component.serialize().map_err(|error| failed(&error))?;
+    Ok((inspection, code))
+}
+
+/// The compiler asked for memory, and did not get it.
+fn spent(error: &wasmtime::Error) -> Option<ComponentError> {
+    let want = error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::OutOfMemory);
+    (want || error.is::<wasmtime::OutOfMemory>())
+        .then(|| ComponentError::CompileLimit { limit: "memory".into(), max: "what the node gives".to_owned() })
 }
 
 fn check_kind(bytes: &[u8]) -> Result<(), ComponentError> {
@@ -98,7 +115,10 @@ fn check_imports(face: &component::types::Component, engine: &Engine) -> Result<
             _ => true,
         };
         if needed && !is_offered(name) {
-            return Err(ComponentError::ImportNotOffered { import: clip(name, 200), reason: unoffered_reason(name) });
+            return Err(ComponentError::ImportNotOffered {
+                import: clip(name, 200),
+                reason: unoffered_reason(name).into(),
+            });
         }
     }
     Ok(())

@@ -1,17 +1,21 @@
-//! Components in memory, compiled: fetched by digest, compiled once however many ask, the least used given up first.
+//! Components in memory, ready to start: read from the cache of machine code, once however many ask, the least used
+//! given up first.
+//!
+//! Never compiles. What is not in the cache is [`LoadError::NotCompiled`], and another's work.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::artefacts::{Artefacts, Verified};
 use super::error::ComponentError;
-use super::folder::Folder;
-use super::inspect::{Inspection, inspect};
+use super::inspect::DETAIL_BYTES_MAX;
 use crate::id::Digest;
-use crate::sandbox::{Engines, Metering, Prepared};
+use crate::sandbox::{Engines, Metering, Prepared, clip};
 
 /// A component that a task needs cannot be had.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -22,12 +26,13 @@ pub(crate) enum LoadError {
     Unreadable { digest: Digest, detail: String },
     #[error("the component `{digest}` does not fit")]
     Unfit { digest: Digest, source: ComponentError },
+    /// There is no machine code of it, or none that is whole.
+    #[error("the component `{0}` is not compiled")]
+    NotCompiled(Digest),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoaderSize {
-    /// Bytes of one upload.
-    pub upload: usize,
     /// Components in memory.
     pub cached: usize,
     /// Bytes of machine code of all components in memory.
@@ -39,9 +44,9 @@ type Loaded = Result<Arc<Prepared>, LoadError>;
 
 pub(crate) struct Loader {
     engines: Arc<Engines>,
-    folder: Folder,
+    artefacts: Artefacts,
     size: LoaderSize,
-    /// Its blocking threads are where compiling happens.
+    /// Its blocking threads are where files are read.
     threads: Handle,
     state: Mutex<State>,
 }
@@ -61,8 +66,8 @@ struct Cached {
 }
 
 impl Loader {
-    pub(crate) fn new(engines: Arc<Engines>, folder: Folder, size: LoaderSize, threads: Handle) -> Arc<Self> {
-        Arc::new(Self { engines, folder, size, threads, state: Mutex::default() })
+    pub(crate) fn new(engines: Arc<Engines>, artefacts: Artefacts, size: LoaderSize, threads: Handle) -> Arc<Self> {
+        Arc::new(Self { engines, artefacts, size, threads, state: Mutex::default() })
     }
 
     /// The component, if it is in memory.
@@ -70,7 +75,7 @@ impl Loader {
         self.lock().cached(&(digest, metering))
     }
 
-    /// The component, from the folder if it must. Whoever stops waiting does not stop the others' waiting.
+    /// The component, from the cache on disk if it must. Whoever stops waiting does not stop the others' waiting.
     pub(crate) async fn load(self: Arc<Self>, digest: Digest, metering: Metering) -> Loaded {
         let key = (digest, metering);
         let mut loading = {
@@ -99,41 +104,33 @@ impl Loader {
         loading
     }
 
-    /// Checks an upload, and keeps it in memory if it fits, so that its first start need not compile it again.
-    pub(crate) async fn check(self: Arc<Self>, bytes: Vec<u8>) -> Result<Inspection, ComponentError> {
-        let max = self.size.upload;
-        if bytes.len() > max {
-            return Err(ComponentError::TooLarge { bytes: bytes.len(), max });
-        }
-        let threads = self.threads.clone();
-        let checked = threads.spawn_blocking(move || {
-            let (inspection, prepared) = self.compile(&bytes, Metering::Off)?;
-            self.keep((Digest::of(&bytes), Metering::Off), &Ok(Arc::new(prepared)));
-            Ok(inspection)
-        });
-        checked.await.unwrap_or_else(|error| Err(ComponentError::HostFault { detail: error.to_string() }))
-    }
-
     fn fetch(&self, digest: Digest, metering: Metering) -> Loaded {
-        let bytes = match self.folder.get(digest) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Err(LoadError::Missing(digest)),
-            Err(error) => return Err(LoadError::Unreadable { digest, detail: error.to_string() }),
-        };
-        match self.compile(&bytes, metering) {
-            Ok((_, prepared)) => Ok(Arc::new(prepared)),
-            Err(source) => Err(LoadError::Unfit { digest, source }),
-        }
+        let begun = Instant::now();
+        let unreadable = |detail| LoadError::Unreadable { digest, detail };
+        let workshop = self.engines.workshop(metering).map_err(|error| unreadable(format!("{error:#}")))?;
+        let code = self.artefacts.find(digest, metering).ok_or(LoadError::NotCompiled(digest))?;
+        let loaded = catch_unwind(AssertUnwindSafe(|| {
+            let component = code.component(workshop).map_err(|error| Self::unloaded(digest, &code, &error))?;
+            Prepared::new(workshop, &component).map_err(|error| {
+                let detail = clip(&format!("{error:#}"), DETAIL_BYTES_MAX);
+                LoadError::Unfit { digest, source: ComponentError::ImportMismatch { detail } }
+            })
+        }));
+        let loaded =
+            loaded.unwrap_or_else(|_| Err(unreadable("the host panicked while it loaded the code".to_owned())));
+        tracing::debug!(component = %digest, took = ?begun.elapsed(), loaded = loaded.is_ok(), "a component was fetched");
+        loaded.map(Arc::new)
     }
 
-    fn compile(&self, bytes: &[u8], metering: Metering) -> Result<(Inspection, Prepared), ComponentError> {
-        let workshop = self
-            .engines
-            .workshop(metering)
-            .map_err(|error| ComponentError::HostFault { detail: format!("{error:#}") })?;
-        // The compiler is large, and what it reads is a stranger's.
-        catch_unwind(AssertUnwindSafe(|| inspect(workshop, bytes)))
-            .unwrap_or_else(|_| Err(ComponentError::Invalid { detail: "the compiler failed on it".to_owned() }))
+    fn unloaded(digest: Digest, code: &Verified, error: &wasmtime::Error) -> LoadError {
+        let detail = format!("{error:#}");
+        // Want of memory or descriptors is not the code's fault.
+        if error.is::<std::io::Error>() || error.is::<wasmtime::OutOfMemory>() {
+            return LoadError::Unreadable { digest, detail };
+        }
+        tracing::warn!(component = %digest, error = detail, "compiled code cannot be loaded; it is made anew");
+        code.discard();
+        LoadError::NotCompiled(digest)
     }
 
     fn keep(&self, key: Key, loaded: &Loaded) {

@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::protocol::AttemptKey;
 use super::thread::cpu_time;
-use crate::sandbox::{Entry, Outcome, Signs};
+use crate::sandbox::{Entry, Outcome, Remains, Signs};
 use crate::task::{Death, Ending};
 use crate::time::Timestamp;
 
@@ -23,11 +23,13 @@ pub(super) struct Return {
     pub(super) outcome: Outcome,
     /// Kept until the sandbox is dropped.
     pub(super) slot: Option<OwnedSemaphorePermit>,
+    /// Nothing ran, for want of compiled code.
+    pub(super) unprepared: bool,
 }
 
 impl Return {
     pub(super) fn bare(outcome: Outcome) -> Self {
-        Self { outcome, slot: None }
+        Self { outcome, slot: None, unprepared: false }
     }
 }
 
@@ -38,6 +40,14 @@ pub(super) struct Over {
     pub(super) returned: Return,
     /// The guest's future, with the sandbox in it if the guest did not come back.
     pub(super) husk: Option<Guest>,
+    /// When the guest was over.
+    pub(super) at: Timestamp,
+}
+
+impl Over {
+    pub(super) fn has_dump(&self) -> bool {
+        self.returned.outcome.remains.as_ref().is_some_and(Remains::has_dump)
+    }
 }
 
 /// Where polling the guest led.
@@ -86,7 +96,9 @@ impl Attempt {
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(guest) = &mut cell.guest else { return Step::Gone };
         match self.poll(guest, cx) {
-            Poll::Ready(returned) => Step::Over(Box::new(Over { returned, husk: cell.guest.take() })),
+            Poll::Ready(returned) => {
+                Step::Over(Box::new(Over { returned, husk: cell.guest.take(), at: self.signs.now() }))
+            }
             Poll::Pending => {
                 if !cell.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                     cell.waker = Some(cx.waker().clone());
@@ -116,7 +128,7 @@ impl Attempt {
         if let Some(waker) = waker {
             waker.wake();
         }
-        Some(Over { returned, husk: Some(guest) })
+        Some(Over { returned, husk: Some(guest), at: self.signs.now() })
     }
 
     /// Takes the guest out unless somebody has done so.

@@ -12,19 +12,25 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::attempt::{Attempt, Guest, Over, Return, Step};
+use super::black_box::BlackBox;
 use super::live::Live;
 use super::protocol::{AttemptKey, Beat, Ended, Report, Start, StopOrder};
 use super::pulse::Nudge;
 use super::reaper::Grave;
-use crate::component::{ComponentError, LoadError, Loader};
+use super::unloadable::ending_of;
+use crate::component::{Compiler, LoadError, Loader};
 use crate::id::Digest;
-use crate::sandbox::{self, News, Outcome, Prepared, Room, Signs, StopNotice, Work};
-use crate::task::{Death, Ending, FailureClass, Loss};
+use crate::sandbox::{self, CallWatch, Metering, News, Outcome, Prepared, Remains, Room, Signs, StopNotice, Work};
+use crate::task::{Ending, Loss, Phase};
 use crate::time::{Clock, Timestamp};
+
+/// A sandbox with more memory than this takes a while to drop.
+const LARGE_BYTES: u64 = 1 << 20;
 
 pub(super) struct Core {
     pub(super) room: Room,
     pub(super) loader: Arc<Loader>,
+    pub(super) compiler: Option<Arc<Compiler>>,
     pub(super) live: Live,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) reports: UnboundedSender<Report>,
@@ -33,6 +39,8 @@ pub(super) struct Core {
     pub(super) running: Arc<Running>,
     pub(super) threads: Handle,
     pub(super) grave: Grave,
+    /// Where a process of its own leaves word of what it runs.
+    pub(super) black_box: Option<BlackBox>,
 }
 
 /// How many guests are being polled: while it is zero, nobody needs ticks.
@@ -46,14 +54,14 @@ impl Running {
 }
 
 impl Core {
-    pub(super) fn start(self: &Arc<Self>, start: Start, ticker: &Nudge) {
-        let signs = Arc::new(Signs::new(Arc::clone(&self.clock), &start.limits));
+    pub(super) fn start(self: &Arc<Self>, start: Start, watch: Option<CallWatch>, ticker: &Nudge) {
+        let signs = Arc::new(Signs::new(Arc::clone(&self.clock), &start.limits, watch));
         let (key, component) = (start.key, start.component);
         let work = work(start);
         let metered = work.fuel.is_some();
         let cached = self.loader.cached(component, work.metering());
         let guest: Guest = Box::pin(execute(
-            Arc::clone(&self.loader),
+            Source { loader: Arc::clone(&self.loader), compiler: self.compiler.clone() },
             Arc::clone(&self.slots),
             self.room.clone(),
             cached,
@@ -88,12 +96,37 @@ impl Core {
         }
     }
 
+    /// A killed guest is out of the hands of whoever polled it.
+    pub(super) fn caught(&self, attempt: &Attempt) {
+        self.report(Report::Caught(attempt.key));
+    }
+
+    /// Whether giving back what the attempt holds takes a while.
+    pub(super) fn is_large(attempt: &Attempt) -> bool {
+        attempt.signs.memory_now() > LARGE_BYTES || attempt.signs.files_now() > 0
+    }
+
+    /// Sees to the end of an attempt: here, unless there is much to be done first.
+    pub(super) fn conclude(&self, attempt: &Arc<Attempt>, over: Over) {
+        let over = if over.has_dump() { self.grave.bury(attempt, over) } else { Some(over) };
+        if let Some(over) = over {
+            if attempt.killed_at().is_some() && Self::is_large(attempt) {
+                self.caught(attempt);
+            }
+            self.finish(attempt, over);
+        }
+    }
+
     /// Drops what is left of the attempt, and only then says that it is over.
     pub(super) fn finish(&self, attempt: &Attempt, over: Over) {
-        let now = self.clock.now();
-        let Over { returned: Return { mut outcome, slot }, husk } = over;
-        let remains = outcome.remains.take();
+        let now = over.at;
+        let Over { returned: Return { mut outcome, slot, unprepared }, husk, at: _ } = over;
+        let mut remains = outcome.remains.take();
         let dropped = catch_unwind(AssertUnwindSafe(|| {
+            let core_dump = remains.as_mut().and_then(Remains::write_dump);
+            if let Some(scene) = &mut outcome.scene {
+                scene.core_dump = core_dump;
+            }
             drop(husk);
             drop(remains);
         }));
@@ -105,7 +138,8 @@ impl Core {
         attempt.strike_out();
         let mut closed = attempt.reporting();
         *closed = true;
-        self.report(Report::Ended(Box::new(self.ended(attempt, outcome, now))));
+        let ended = self.ended(attempt, outcome, now);
+        self.report(Report::Ended(Box::new(Ended { unprepared, ..ended })));
     }
 
     fn ended(&self, attempt: &Attempt, outcome: Outcome, over_at: Timestamp) -> Ended {
@@ -115,13 +149,14 @@ impl Core {
         cost.cpu_micros = micros(attempt.cpu());
         Ended {
             last: beat(attempt.key, attempt.signs.last_news()),
+            scene: outcome.scene.or_else(|| attempt.signs.scene(&outcome.ending, over_at)),
             ending: outcome.ending,
             result: outcome.result,
             cost,
-            scene: outcome.scene,
             told_at: attempt.told_at(),
             killed_at: attempt.killed_at(),
             gone_at: self.clock.now(),
+            unprepared: false,
         }
     }
 
@@ -155,7 +190,9 @@ fn work(start: Start) -> Work {
         input: start.input,
         run_timeout: start.run_timeout,
         fuel: start.fuel,
+        core_dump: start.core_dump,
         limits: start.limits,
+        grants: start.grants,
     }
 }
 
@@ -170,10 +207,27 @@ fn beat(key: AttemptKey, news: News) -> Beat {
     }
 }
 
+/// Where components come from.
+struct Source {
+    loader: Arc<Loader>,
+    compiler: Option<Arc<Compiler>>,
+}
+
+impl Source {
+    async fn load(&self, component: Digest, metering: Metering) -> Result<Arc<Prepared>, LoadError> {
+        let loaded = Arc::clone(&self.loader).load(component, metering).await;
+        if let (Err(LoadError::NotCompiled(_)), Some(compiler)) = (&loaded, &self.compiler) {
+            compiler.ensure(component, metering).await?;
+            return Arc::clone(&self.loader).load(component, metering).await;
+        }
+        loaded
+    }
+}
+
 /// The whole attempt: component, slot, guest. It looks for a kill after each wait, so that whoever polls a killed one
 /// does not run anything of it.
 async fn execute(
-    loader: Arc<Loader>,
+    source: Source,
     slots: Arc<Semaphore>,
     room: Room,
     cached: Option<Arc<Prepared>>,
@@ -187,33 +241,21 @@ async fn execute(
     }
     let prepared = match cached {
         Some(prepared) => prepared,
-        None => match loader.load(component, work.metering()).await {
+        None => match source.load(component, work.metering()).await {
             Ok(prepared) => prepared,
-            Err(error) => return Return::bare(unloadable(&error)),
+            Err(error) => {
+                let unprepared = matches!(error, LoadError::NotCompiled(_));
+                return Return { unprepared, ..Return::bare(Outcome::bare(ending_of(&error))) };
+            }
         },
     };
+    signs.reach(Phase::Waiting);
     let Ok(slot) = slots.acquire_owned().await else { return killed() };
     if signs.token.is_dead() {
         return killed();
     }
     let outcome = sandbox::run(prepared, work, room, signs).await;
-    Return { outcome, slot: Some(slot) }
-}
-
-/// What cannot be read may be read later: that is the node's want. What is missing or does not fit stays so.
-fn unloadable(error: &LoadError) -> Outcome {
-    let message = match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    };
-    let cause = match error {
-        LoadError::Unreadable { .. } => {
-            return Outcome::bare(Ending::Failed { class: FailureClass::System, message, retry_after: None });
-        }
-        LoadError::Unfit { source: ComponentError::HostFault { .. }, .. } => Death::HostFault,
-        LoadError::Missing(_) | LoadError::Unfit { .. } => Death::Unloadable,
-    };
-    Outcome::died(cause, message)
+    Return { outcome, slot: Some(slot), unprepared: false }
 }
 
 /// The task that polls a guest. If its runtime ends before it, it still says what became of the attempt.
@@ -229,7 +271,9 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.core.running.0.fetch_add(1, Ordering::SeqCst);
         self.ticker.nudge();
+        let seat = self.core.black_box.as_ref().and_then(|black_box| black_box.enter(self.attempt.key));
         let step = self.attempt.advance(cx);
+        drop(seat);
         self.core.running.0.fetch_sub(1, Ordering::SeqCst);
         let over = match step {
             Step::Over(over) => Some(*over),
@@ -243,7 +287,7 @@ impl Future for Driver {
             }
         };
         if let Some(over) = over {
-            self.core.finish(&self.attempt, over);
+            self.core.conclude(&self.attempt, over);
         }
         Poll::Ready(())
     }
@@ -252,8 +296,8 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if let Some(husk) = self.attempt.abandon() {
-            let returned = Return::bare(Outcome::bare(Ending::Lost(Loss::Executor)));
-            self.core.finish(&self.attempt, Over { returned, husk: Some(husk) });
+            let returned = Return::bare(Outcome::bare(Ending::Lost { loss: Loss::Executor, message: String::new() }));
+            self.core.finish(&self.attempt, Over { returned, husk: Some(husk), at: self.core.clock.now() });
         }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::{Digest, TaskId, TraceParent, TypeName};
-use crate::task::{CostReceipt, Ending, Limits, LogLine, Progress, Scene, StopReason};
+use crate::task::{CostReceipt, Ending, Grants, Limits, LogLine, Progress, Scene, StopReason};
 use crate::time::Timestamp;
 
-/// One attempt of one task. An executor never sees the same key twice.
+/// One attempt of one task. An executor never has the same key twice at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttemptKey {
     pub task: TaskId,
@@ -51,7 +51,10 @@ pub struct Start {
     pub creator: Option<Arc<str>>,
     pub run_timeout: Duration,
     pub fuel: Option<u64>,
+    /// Whether a trap or a kill is to leave a core dump.
+    pub core_dump: bool,
     pub limits: Limits,
+    pub grants: Arc<Grants>,
 }
 
 /// From the executor to the node.
@@ -60,6 +63,8 @@ pub enum Report {
     /// What became known of a live attempt since the last beat. Sent only when there is something to say, and at most
     /// every few dozen milliseconds for each attempt.
     Beat(Box<Beat>),
+    /// The guest of a killed attempt will never run again, but what it held takes a while to be given back.
+    Caught(AttemptKey),
     /// The attempt is over, and nothing of it is left: sandbox dropped, host calls over. The last report of its key.
     Ended(Box<Ended>),
 }
@@ -95,4 +100,7 @@ pub struct Ended {
     pub killed_at: Option<Timestamp>,
     /// When nothing of the attempt was left.
     pub gone_at: Timestamp,
+    /// Nothing of the guest ran, because its component has to be compiled first. Whoever starts executor processes sees to
+    /// that and starts the attempt again; nobody else is told.
+    pub unprepared: bool,
 }

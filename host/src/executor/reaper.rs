@@ -1,17 +1,14 @@
 //! Ends killed attempts from outside: takes their guests away, and drops what they held, on threads of normal priority.
 //!
-//! Giving back much memory takes milliseconds, so that is left to other threads than the one that takes guests away.
+//! Giving back much memory takes milliseconds, and writing a core dump tens of them, so that is left to other threads than the one that takes guests away.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::attempt::{Attempt, Over};
 use super::core::Core;
-
-/// A sandbox with more memory than this is dropped on the slow threads.
-const LARGE_BYTES: u64 = 1 << 20;
 
 enum Job {
     Reap(Arc<Attempt>),
@@ -26,22 +23,33 @@ enum Burial {
 /// Where killed attempts are sent.
 pub(super) struct Grave {
     jobs: Sender<Job>,
+    burials: Sender<Burial>,
 }
 
 /// The other end of [`Grave`], before its threads run.
 pub(super) struct Pit {
     jobs: Receiver<Job>,
+    burials: Receiver<Burial>,
 }
 
 pub(super) fn dig() -> (Grave, Pit) {
-    let (sender, receiver) = channel();
-    (Grave { jobs: sender }, Pit { jobs: receiver })
+    let (jobs, reaped) = channel();
+    let (burials, buried) = channel();
+    (Grave { jobs, burials }, Pit { jobs: reaped, burials: buried })
 }
 
 impl Grave {
     pub(super) fn reap(&self, attempt: Arc<Attempt>) {
         // After the threads have quit, nothing lives that could be killed.
         let _ = self.jobs.send(Job::Reap(attempt));
+    }
+
+    /// Leaves the end of an attempt to the slow threads, or gives it back if they are no more.
+    pub(super) fn bury(&self, attempt: &Arc<Attempt>, over: Over) -> Option<Over> {
+        match self.burials.send(Burial::Drop(Arc::clone(attempt), Box::new(over))) {
+            Err(SendError(Burial::Drop(_, over))) => Some(*over),
+            Ok(()) | Err(SendError(Burial::Quit)) => None,
+        }
     }
 
     /// Ends the threads once they have done what was sent before.
@@ -52,8 +60,8 @@ impl Grave {
 
 /// Starts the threads.
 pub(super) fn start(core: &Arc<Core>, pit: Pit, slow_threads: usize) -> io::Result<Vec<JoinHandle<()>>> {
-    let (burials, slow) = channel();
-    let slow = Arc::new(Mutex::new(slow));
+    let Pit { jobs, burials } = pit;
+    let slow = Arc::new(Mutex::new(burials));
     let mut threads = Vec::new();
     for number in 0..slow_threads {
         let (core, slow) = (Arc::clone(core), Arc::clone(&slow));
@@ -61,25 +69,31 @@ pub(super) fn start(core: &Arc<Core>, pit: Pit, slow_threads: usize) -> io::Resu
     }
     let core = Arc::clone(core);
     threads.push(thread::Builder::new().name("atropos-reap".to_owned()).spawn(move || {
-        reap(&core, &pit.jobs, &burials);
+        reap(&core, &jobs);
         for _ in 0..slow_threads {
-            let _ = burials.send(Burial::Quit);
+            let _ = core.grave.burials.send(Burial::Quit);
         }
     })?);
     Ok(threads)
 }
 
-fn reap(core: &Core, jobs: &Receiver<Job>, burials: &Sender<Burial>) {
+fn reap(core: &Core, jobs: &Receiver<Job>) {
     // Guests wait with the timers of their runtime.
     let _timers = core.threads.enter();
     while let Ok(Job::Reap(attempt)) = jobs.recv() {
-        let large = attempt.signs.memory_now() > LARGE_BYTES;
-        match attempt.reap() {
+        let large = Core::is_large(&attempt);
+        let seat = core.black_box.as_ref().and_then(|black_box| black_box.enter(attempt.key));
+        let over = attempt.reap();
+        drop(seat);
+        match over {
             None => {}
             Some(over) if large => {
-                let _ = burials.send(Burial::Drop(attempt, Box::new(over)));
+                core.caught(&attempt);
+                if let Some(over) = core.grave.bury(&attempt, over) {
+                    core.finish(&attempt, over);
+                }
             }
-            Some(over) => core.finish(&attempt, over),
+            Some(over) => core.conclude(&attempt, over),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::component::{ComponentError, FolderError};
+use crate::component::{ArtefactError, ComponentError, FolderError};
 use crate::config::ConfigError;
 use crate::executor::StartError;
 use crate::id::TaskId;
 use crate::store::StoreError;
-use crate::task::{Objection, Task, TermsError};
+use crate::task::{GrantsError, Objection, Task, TermsError};
 
 /// Why the host did not do what it was asked to. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,8 @@ pub enum Error {
     #[error(transparent)]
     Terms(#[from] TermsError),
     #[error(transparent)]
+    Grants(#[from] GrantsError),
+    #[error(transparent)]
     Component(#[from] ComponentError),
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -29,6 +31,8 @@ pub enum Error {
     Executor(#[from] StartError),
     #[error(transparent)]
     Folder(#[from] FolderError),
+    #[error("the cache of compiled components cannot be used")]
+    Artefacts(#[from] ArtefactError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("cannot {what} `{}`", path.display())]
@@ -56,20 +60,22 @@ impl Error {
             Self::NotFound { what: "task", .. } => "task_not_found",
             Self::NotFound { what: "component", .. } => "component_not_found",
             Self::NotFound { what: "task type", .. } => "type_not_found",
+            Self::NotFound { what: "core dump", .. } => "no_core_dump",
             Self::NotFound { .. } => "not_found",
             Self::Refused { why, .. } => why.code(),
             Self::Invalid { .. } => "invalid_field",
             Self::Terms(TermsError::RunTimeoutMissing) => "run_timeout_missing",
             Self::Terms(TermsError::OutOfRange { .. }) => "terms_out_of_range",
+            Self::Grants(_) => "grants_invalid",
             Self::Component(error) => error.code(),
             Self::Config(_) => "config_out_of_range",
-            Self::Executor(_) => "sandbox_unavailable",
+            Self::Executor(_) | Self::Artefacts(ArtefactError::Engine { .. }) => "sandbox_unavailable",
             Self::Store(StoreError::InUse { .. }) => "store_in_use",
             Self::Store(StoreError::SchemaTooNew { .. }) => "store_too_new",
             Self::Store(StoreError::Closed) | Self::Closed => "shutting_down",
             Self::Store(_) => "store_failed",
             Self::Broken => "host_broken",
-            Self::Io { .. } | Self::Folder(_) => "io_failed",
+            Self::Io { .. } | Self::Folder(_) | Self::Artefacts(_) => "io_failed",
         }
     }
 
@@ -82,6 +88,9 @@ impl Error {
             Self::NotFound { what: "task type", .. } => {
                 "see which types there are with `atropos type list`, or register one: `atropos push TYPE FILE`".into()
             }
+            Self::NotFound { what: "core dump", .. } => {
+                "`atropos attempts ID` says whether there is one; the type's terms ask for them: `--core-dump`".into()
+            }
             Self::NotFound { .. } => "check the name".into(),
             Self::Refused { why, task, .. } => refusal_hint(*why, task),
             Self::Invalid { .. } => "correct the field and send the request again".into(),
@@ -91,6 +100,7 @@ impl Error {
                     .into()
             }
             Self::Component(error) => error.hint().to_owned(),
+            Self::Grants(error) => error.hint().to_owned(),
             Self::Terms(TermsError::OutOfRange { .. }) | Self::Config(_) => "choose a value within the range".into(),
             Self::Broken => "restart the host; its log says what failed".into(),
             Self::Executor(_) => "see the cause; fewer slots need less address space".into(),
@@ -99,7 +109,7 @@ impl Error {
             }
             Self::Store(StoreError::SchemaTooNew { .. }) => "use the newer program, or another folder".into(),
             Self::Store(StoreError::Closed) | Self::Closed => "try again once the host is up again".into(),
-            Self::Store(_) | Self::Io { .. } | Self::Folder(_) => {
+            Self::Store(_) | Self::Io { .. } | Self::Folder(_) | Self::Artefacts(_) => {
                 "see the cause and the host's log; check the disk".into()
             }
         }

@@ -2,7 +2,9 @@
 //!
 //! The API and the command line say the same things in other words; neither knows more than this.
 
+mod drill;
 mod error;
+mod node;
 mod queues;
 mod submit;
 mod tasks;
@@ -11,14 +13,19 @@ mod types;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use drill::{DrillOrders, Drilled, Grade, How, Moment, Stop, Undisturbed, Verdict};
 pub use error::Error;
+pub use node::NodeView;
 pub use submit::{NewTask, Submitted};
 pub use tasks::{AttemptView, TaskPage, TaskView};
 pub use types::NewType;
 
-use crate::component::Folder;
+pub use crate::executor::{ExecutorView, Lock};
+pub use crate::runner::{Alert, AlertKind};
+
+use crate::component::{Artefacts, Compiler, Folder};
 use crate::config::Config;
-use crate::executor::{Executor, ExecutorConfig};
+use crate::executor::{Dumps, Executor, ExecutorConfig, Executors, Fleet, FleetConfig, remove_scratch};
 use crate::id::NodeId;
 use crate::runner::Runner;
 use crate::store::memory::Memory;
@@ -37,6 +44,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     store: Store,
     folder: Folder,
+    compiler: Arc<Compiler>,
+    dumps: Arc<Dumps>,
     runner: Arc<Runner>,
     types: types::TypeCache,
     /// The folder of a throw-away host; removed with it.
@@ -113,23 +122,55 @@ impl Host {
         dir: &std::path::Path,
         scratch: Option<tempfile::TempDir>,
     ) -> Result<Self, Error> {
+        // Executors are somewhere else.
+        let dir = &std::path::absolute(dir).map_err(|source| Error::io("find", dir, source))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let store = Store::new(backend).map_err(|source| Error::io("start the writer of", dir, source))?;
         let components = dir.join("components");
-        let folder = Folder::open(components)?;
+        let folder = Folder::open(&components)?;
         let (reports, heard) = tokio::sync::mpsc::unbounded_channel();
+        // The store is ours alone, so whose these were is dead.
+        let scratch_folders = dir.join("scratch");
+        remove_scratch(&scratch_folders).map_err(|source| Error::io("clear", &scratch_folders, source))?;
         let executor_config = ExecutorConfig {
             slots: u32::try_from(config.slots).unwrap_or(u32::MAX),
             guest_threads: config.guest_threads,
             memory_bytes_max: config.guest_memory_bytes_max,
-            component_bytes_max: config.component_bytes_max,
+            dumps: Some(dir.join("dumps")),
+            scratch: Some(scratch_folders.clone()),
+            nameservers: config.nameservers.clone(),
             ..ExecutorConfig::default()
         };
-        let executor = Executor::start(executor_config, folder.clone(), Arc::clone(&clock), reports)?;
+        let each = FleetConfig::share(&executor_config, config.executors);
+        let slots = if config.program.is_some() { each.slots } else { executor_config.slots };
+        let artefacts = Artefacts::open(dir.join("cache"), slots, config.cache_bytes_max)?;
+        let compiler =
+            Compiler::new(config.program.clone(), artefacts.clone(), folder.clone(), config.compile_limits())?;
+        // Executors write there and nowhere else, and cannot make them.
+        let dumps = dir.join("dumps");
+        for folder in [&dumps, &scratch_folders] {
+            make_private(folder).map_err(|source| Error::io("create the folder", folder, source))?;
+        }
+        let executors = match &config.program {
+            None => {
+                let compiler = Some(Arc::clone(&compiler));
+                let executor = Executor::start(executor_config, artefacts, compiler, Arc::clone(&clock), reports)?;
+                Executors::Here(Box::new(executor))
+            }
+            Some(program) => {
+                let (program, compiler, clock) = (program.clone(), Arc::clone(&compiler), Arc::clone(&clock));
+                let fleet = FleetConfig { program, executors: config.executors, each, artefacts };
+                let here = tokio::runtime::Handle::current();
+                let start = move || Fleet::start(fleet, compiler, here, clock, reports);
+                Executors::Processes(tokio::task::spawn_blocking(start).await.map_err(|_| Error::Closed)??)
+            }
+        };
         let runner =
-            Runner::start(config.clone(), NodeId::new(), store.clone(), Arc::clone(&clock), executor, heard).await?;
+            Runner::start(config.clone(), NodeId::new(), store.clone(), Arc::clone(&clock), executors, heard).await?;
         let types = types::TypeCache::default();
-        Ok(Self { inner: Arc::new(Inner { config, clock, store, folder, runner, types, _scratch: scratch }) })
+        let dumps = Arc::new(Dumps::new(dumps));
+        let inner = Inner { config, clock, store, folder, compiler, dumps, runner, types, _scratch: scratch };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The settings this node runs with.
@@ -150,19 +191,24 @@ impl Host {
     /// It is going down, a part of it has failed, or the store does not take a write within two seconds.
     pub async fn ready(&self) -> Result<(), Error> {
         const PATIENCE: Duration = Duration::from_secs(2);
+        /// A disk that is full takes a small write now and then: what failed just now counts.
+        const FAILURES_COUNT_FOR: Duration = Duration::from_secs(5);
         if self.is_shutting_down() {
             return Err(Error::Closed);
         }
         if self.inner.runner.is_broken() {
             return Err(Error::Broken);
         }
-        let late = || crate::store::StoreError::Backend {
-            what: "take a write in time",
-            source: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(
-                "another process may have the database locked",
-            )),
+        let failure = |what, source: &'static str| crate::store::StoreError::Backend {
+            what,
+            source: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(source)),
         };
+        let late = || failure("take a write in time", "another process may have the database locked");
+        let failed = || failure("take every write of the last seconds", "the disk may be full; the log says more");
         tokio::time::timeout(PATIENCE, self.inner.store.write(|tx| tx.touch())).await.map_err(|_| late())??;
+        if self.inner.store.failed_within(FAILURES_COUNT_FOR) {
+            return Err(failed().into());
+        }
         Ok(())
     }
 
@@ -197,9 +243,13 @@ impl Host {
             runner.drained_within(patience).await;
         }
         let left = runner.ledger().0;
-        let closing = Arc::clone(runner);
-        // Also if the store has failed: guests do not outlive their node.
-        tokio::task::spawn_blocking(move || closing.close()).await.map_err(|_| Error::Closed)?;
+        let (closing, compiler) = (Arc::clone(runner), Arc::clone(&self.inner.compiler));
+        // Also if the store has failed: neither guests nor compilers outlive their node.
+        let close = move || {
+            compiler.close();
+            closing.close();
+        };
+        tokio::task::spawn_blocking(close).await.map_err(|_| Error::Closed)?;
         // Closed: it has gone down before.
         if let Err(error) = told
             && !matches!(error, StoreError::Closed)

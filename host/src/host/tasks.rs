@@ -1,5 +1,6 @@
 //! Looking at tasks, and what people do to them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,6 +66,19 @@ impl Host {
         let waits = matches!(task.state, State::Pending(_));
         let held = pause.filter(|pause| waits && pause.holds(task.spec.priority));
         TaskView { task, live, held }
+    }
+
+    /// The core dump of an attempt, in the format of the WebAssembly tool conventions. It holds what the guest's memory
+    /// held.
+    ///
+    /// # Errors
+    /// There is no such task, its terms asked for none, the attempt left none, or newer ones needed its room.
+    pub async fn core_dump(&self, id: TaskId, attempt: u32) -> Result<Vec<u8>, Error> {
+        self.show(id).await?;
+        let dumps = Arc::clone(&self.inner.dumps);
+        let found = tokio::task::spawn_blocking(move || dumps.find(id, attempt)).await.map_err(|_| Error::Closed)?;
+        let found = found.map_err(|source| Error::io("read the core dump of", Path::new(&id.to_string()), source))?;
+        found.ok_or_else(|| Error::NotFound { what: "core dump", name: format!("{id}/{attempt}") })
     }
 
     /// The task as it is when it has ended, or when `patience` is over.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{Error, Host};
+use crate::component::Place;
 use crate::id::{Digest, TypeName};
 use crate::store::{ComponentRow, TypeRow};
 use crate::task::TermsDraft;
@@ -49,19 +50,30 @@ impl TypeCache {
 }
 
 impl Host {
+    /// A place for one upload, to be taken before its bytes are read and held until [`Host::push`] returns, so that uploads
+    /// that nobody can compile yet do not fill the memory.
+    ///
+    /// # Errors
+    /// As many uploads wait as the node takes.
+    pub fn upload_place(&self) -> Result<Place, Error> {
+        Ok(self.inner.compiler.place()?)
+    }
+
     /// Takes a component: checks and compiles it, and keeps its bytes. The same bytes are the same component.
     ///
     /// # Errors
     /// It does not fit: the error says why, and nothing is kept.
     pub async fn push(&self, bytes: Vec<u8>, by: Arc<str>) -> Result<ComponentRow, Error> {
-        let hashed = tokio::task::spawn_blocking(move || (Digest::of(&bytes), bytes));
-        let (digest, bytes) = hashed.await.map_err(|_| Error::Closed)?;
+        let bytes = Arc::new(bytes);
+        let hashed = Arc::clone(&bytes);
+        let hashed = tokio::task::spawn_blocking(move || Digest::of(&hashed));
+        let digest = hashed.await.map_err(|_| Error::Closed)?;
         if let Some(row) = self.inner.store.read(move |view| view.component(digest)).await? {
             // Should its file be gone or spoilt, this heals it.
             self.keep(bytes).await?;
             return Ok(row);
         }
-        let inspection = self.inner.runner.executor().check(bytes.clone()).await?;
+        let inspection = self.inner.compiler.check(Arc::clone(&bytes)).await?;
         let size = bytes.len();
         self.keep(bytes).await?;
         let row = ComponentRow {
@@ -77,7 +89,7 @@ impl Host {
         Ok(row)
     }
 
-    async fn keep(&self, bytes: Vec<u8>) -> Result<(), Error> {
+    async fn keep(&self, bytes: Arc<Vec<u8>>) -> Result<(), Error> {
         let folder = self.inner.folder.clone();
         let kept = tokio::task::spawn_blocking(move || folder.put(&bytes));
         kept.await.map_err(|_| Error::Closed)??;
@@ -90,6 +102,7 @@ impl Host {
     /// The component is not there, the terms are out of range, or the schema is none.
     pub async fn put_type(&self, new: NewType) -> Result<TypeRow, Error> {
         new.terms.check()?;
+        new.terms.grants.check()?;
         let schema = new.input_schema.as_deref().map(compile_schema).transpose()?;
         let now = self.inner.clock.now();
         let wanted = new.component;

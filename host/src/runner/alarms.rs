@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::Runner;
-use crate::executor::protocol::AttemptKey;
+use crate::executor::protocol::{AttemptKey, Order};
 use crate::store::life::{self, Change};
 use crate::task::{Event, Task, apply};
 use crate::time::Timestamp;
@@ -17,6 +17,9 @@ const NAP_MAX: Duration = Duration::from_secs(5);
 /// After a failure of the store, how long until it is tried again.
 const PATIENCE: Duration = Duration::from_millis(500);
 const BATCH: usize = 500;
+/// A guest that will never run again may take so many times the kill bound until what it held is given back: much memory
+/// takes long, and hurts nobody meanwhile.
+const CLEAN_UP_BOUNDS: u32 = 20;
 
 /// When the two loops below have to wake.
 pub(super) struct Timer {
@@ -119,18 +122,39 @@ impl Runner {
 
     fn ring(self: &Arc<Self>, key: AttemptKey, now: Timestamp) {
         let look = self.live.with(key, |live| {
-            if live.finishing { None } else { Some((live.task.clone(), live.alarm(), live.killed_at)) }
+            let kill = live.killed_at.map(|at| (at, live.caught_at.is_some()));
+            if live.finishing { None } else { Some((live.task.clone(), live.alarm(), kill)) }
         });
-        let Some(Some((task, alarm, killed_at))) = look else { return };
-        if let Some(at) = killed_at {
-            tracing::error!(task = %key.task, attempt = key.attempt, killed_at = %at, "zombie: a killed guest is still there");
-            return self.kill_guest(key);
+        let Some(Some((task, alarm, kill))) = look else { return };
+        if let Some((killed_at, caught)) = kill {
+            return self.insist(key, killed_at, caught, now);
         }
         match alarm {
             Some((at, event)) if at <= now => self.go_off(key, &task, event, now),
             Some((at, _)) => self.live.remind(key, at),
             None => {}
         }
+    }
+
+    /// A killed guest is not gone though it should be: its executor has to die for it.
+    fn insist(&self, key: AttemptKey, killed_at: Timestamp, caught: bool, now: Timestamp) {
+        let bound = self.config.kill_bound;
+        let over_at = killed_at + if caught { bound * CLEAN_UP_BOUNDS } else { bound };
+        // What rings may be an alarm from before the kill.
+        if now < over_at {
+            self.live.remind(key, over_at);
+            return self.watch_from(Some(over_at));
+        }
+        let what = if caught { "was not cleared away" } else { "did not go" };
+        let why =
+            format!("the guest of task {} {what} within {:?} after it was killed", key.task, now.since(killed_at));
+        let killed = self.executors.put_down(key, &why);
+        if !killed {
+            tracing::error!(task = %key.task, attempt = key.attempt, why, "zombie: a killed guest is still there");
+            self.executors.order(Order::Kill { key });
+        }
+        self.live.remind(key, now + bound);
+        self.watch_from(Some(now + bound));
     }
 
     fn go_off(self: &Arc<Self>, key: AttemptKey, task: &Task, event: Event, now: Timestamp) {

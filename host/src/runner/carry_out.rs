@@ -49,7 +49,7 @@ impl Runner {
         let alarm_at = self.live.insert(task.clone(), key);
         self.watch_from(alarm_at);
         let spec = &task.spec;
-        self.executor.order(Order::Start(Box::new(Start {
+        self.executors.order(Order::Start(Box::new(Start {
             key,
             component,
             input,
@@ -58,7 +58,9 @@ impl Runner {
             creator: spec.creator.clone(),
             run_timeout: spec.terms.run_timeout,
             fuel: spec.terms.fuel,
+            core_dump: spec.terms.core_dump,
             limits: spec.terms.limits.clone(),
+            grants: Arc::clone(&spec.terms.grants),
         })));
     }
 
@@ -73,7 +75,7 @@ impl Runner {
             return;
         }
         let order = StopOrder { reason: stop.reason, kill_at: stop.kill_at, message: stop.why.clone() };
-        self.executor.order(Order::Stop { key, stop: order });
+        self.executors.order(Order::Stop { key, stop: order });
         if stop.kill_at <= self.clock.now() {
             self.kill_guest(key);
         } else {
@@ -88,7 +90,7 @@ impl Runner {
             self.live.remind(key, now + self.config.kill_bound);
             self.watch_from(Some(now + self.config.kill_bound));
         }
-        self.executor.order(Order::Kill { key });
+        self.executors.order(Order::Kill { key });
     }
 
     /// A task is ready: the claim loop shall look.

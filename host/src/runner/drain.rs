@@ -79,7 +79,7 @@ impl Runner {
     /// The last step: guests, threads and the store are gone after this. Blocks.
     pub fn close(&self) {
         self.end_loops();
-        self.executor.close();
+        self.executors.close();
         self.store.close();
         self.waiters.dismiss();
     }

@@ -36,6 +36,10 @@ impl Runner {
         while let Some(report) = reports.recv().await {
             match report {
                 Report::Beat(beat) => self.hear_beat(*beat),
+                Report::Caught(key) => {
+                    let now = self.clock.now();
+                    self.live.with(key, |live| live.caught_at = Some(now));
+                }
                 Report::Ended(ended) => self.hear_end(*ended),
             }
         }
@@ -66,7 +70,7 @@ impl Runner {
 
     fn hear_end(self: &Arc<Self>, ended: Ended) {
         let key = ended.last.key;
-        let Ended { last, ending, result, cost, scene, told_at, killed_at, gone_at } = ended;
+        let Ended { last, ending, result, cost, scene, told_at, killed_at, gone_at, unprepared: _ } = ended;
         let known = self.live.with(key, |live| {
             live.hear(last);
             live.finishing = true;

@@ -32,6 +32,8 @@ pub(super) struct Live {
     pub(super) vitals: Vitals,
     pub(super) stop_seen_at: Option<Timestamp>,
     pub(super) killed_at: Option<Timestamp>,
+    /// The killed guest will not run again; what it held is being given back.
+    pub(super) caught_at: Option<Timestamp>,
     pub(super) progress: Option<Progress>,
     pub(super) logs: LogWindow,
     /// Lines that no write has taken yet: no more than are kept at all, however long the store takes.
@@ -107,6 +109,7 @@ impl Registry {
             vitals: Vitals::default(),
             stop_seen_at: None,
             killed_at: None,
+            caught_at: None,
             progress: None,
             logs: LogWindow::default(),
             unwritten: Vec::new(),
@@ -165,6 +168,13 @@ impl Registry {
 
     pub(super) fn keys(&self) -> Vec<AttemptKey> {
         self.lock().attempts.values().map(|live| live.key).collect()
+    }
+
+    /// How many were killed before then, and are still there.
+    pub(super) fn killed_before(&self, then: Timestamp) -> usize {
+        let there =
+            |live: &Live| !live.finishing && live.killed_at.is_some_and(|at| at < then) && live.caught_at.is_none();
+        self.lock().attempts.values().filter(|live| there(live)).count()
     }
 
     pub(super) fn view(&self, id: TaskId) -> Option<LiveView> {

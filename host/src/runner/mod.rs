@@ -4,6 +4,7 @@
 //! It must not know wasmtime, HTTP or the command line.
 
 mod alarms;
+mod alerts;
 mod carry_out;
 mod claim;
 mod drain;
@@ -21,11 +22,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
+pub use alerts::{Alert, AlertKind};
 pub use live::LiveView;
 pub use waiters::Waiting;
 
 use crate::config::Config;
-use crate::executor::Executor;
+use crate::executor::Executors;
 use crate::executor::protocol::Report;
 use crate::id::{NodeId, TaskId};
 use crate::store::life::{self, Change};
@@ -39,7 +41,7 @@ pub struct Runner {
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
     config: Config,
-    executor: Executor,
+    executors: Executors,
     slots: slots::Slots,
     live: live::Registry,
     waiters: waiters::Waiters,
@@ -48,6 +50,7 @@ pub struct Runner {
     claims: AtomicU64,
     claim_wake: Notify,
     timer: alarms::Timer,
+    alerts: alerts::Alerts,
     /// Rung when no attempt is in hand any more.
     empty: Notify,
     loops: Mutex<Vec<JoinHandle<()>>>,
@@ -63,7 +66,7 @@ impl Runner {
         node: NodeId,
         store: Store,
         clock: Arc<dyn Clock>,
-        executor: Executor,
+        executors: Executors,
         reports: mpsc::UnboundedReceiver<Report>,
     ) -> Result<Arc<Self>, StoreError> {
         let runner = Arc::new(Self {
@@ -72,13 +75,14 @@ impl Runner {
             clock,
             slots: slots::Slots::new(config.slots),
             config,
-            executor,
+            executors,
             live: live::Registry::default(),
             waiters: waiters::Waiters::default(),
             draining: AtomicBool::new(false),
             claims: AtomicU64::new(0),
             claim_wake: Notify::new(),
             timer: alarms::Timer::default(),
+            alerts: alerts::Alerts::default(),
             empty: Notify::new(),
             loops: Mutex::new(Vec::new()),
         });
@@ -103,7 +107,7 @@ impl Runner {
     /// Attempts in hand, and sandboxes that exist: equal but for moments, and both zero when nothing runs.
     #[must_use]
     pub fn ledger(&self) -> (usize, usize) {
-        (self.live.len(), self.executor.live())
+        (self.live.len(), self.executors.live())
     }
 
     /// From this call on, no end of the task is missed.
@@ -153,7 +157,7 @@ impl Runner {
     }
 
     #[must_use]
-    pub fn executor(&self) -> &Executor {
-        &self.executor
+    pub fn executors(&self) -> &Executors {
+        &self.executors
     }
 }

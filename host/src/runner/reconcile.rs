@@ -74,6 +74,7 @@ impl Runner {
         let mut suspects = HashSet::new();
         loop {
             tokio::time::sleep(self.config.reconcile_every).await;
+            self.look_for_alerts();
             if let Err(error) = self.reconcile(&mut suspects).await {
                 tracing::error!(error = %crate::chain(&error), "reconciling failed");
             }
@@ -137,7 +138,7 @@ fn lost_attempt(key: AttemptKey, now: Timestamp) -> Finish {
     Finish {
         task: key.task,
         attempt: key.attempt,
-        ending: Ending::Lost(Loss::Node),
+        ending: Ending::Lost { loss: Loss::Node, message: String::new() },
         owed: None,
         result: None,
         cost: CostReceipt::default(),

@@ -30,11 +30,18 @@ pub(crate) struct Guest {
     pub(super) _entry: Entry,
 }
 
+/// Whatever takes the sandbox away, a panic of the host too, it is known where the guest was.
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.signs.leave(self.call);
+    }
+}
+
 impl Guest {
     /// Notes that the guest entered a host call, or an interface whose functions are not told apart.
     pub(super) fn enter(&mut self, call: &'static str) -> &mut Self {
-        self.signs.count_call();
         self.call = Some(call);
+        self.signs.count_call(call);
         self
     }
 }

@@ -10,12 +10,31 @@ pub struct Counts {
     pub sandboxes: usize,
     /// Linear memory and tables of all guests together.
     pub guest_memory_bytes: u64,
+    pub scratch_folders: usize,
+    /// Sockets of guests, and of look-ups and requests made for them.
+    pub sockets: usize,
+}
+
+impl Counts {
+    /// Of two processes together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            attempts: self.attempts + other.attempts,
+            sandboxes: self.sandboxes + other.sandboxes,
+            guest_memory_bytes: self.guest_memory_bytes + other.guest_memory_bytes,
+            scratch_folders: self.scratch_folders + other.scratch_folders,
+            sockets: self.sockets + other.sockets,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     attempts: AtomicUsize,
     sandboxes: AtomicUsize,
+    scratch_folders: AtomicUsize,
+    sockets: AtomicUsize,
     pub(super) guest_memory: AtomicU64,
 }
 
@@ -25,6 +44,8 @@ impl Ledger {
             attempts: self.attempts.load(Ordering::SeqCst),
             sandboxes: self.sandboxes.load(Ordering::SeqCst),
             guest_memory_bytes: self.guest_memory.load(Ordering::SeqCst),
+            scratch_folders: self.scratch_folders.load(Ordering::SeqCst),
+            sockets: self.sockets.load(Ordering::SeqCst),
         }
     }
 
@@ -34,6 +55,14 @@ impl Ledger {
 
     pub(super) fn sandbox(self: &Arc<Self>) -> Entry {
         Entry::new(self, |ledger| &ledger.sandboxes)
+    }
+
+    pub(super) fn scratch_folder(self: &Arc<Self>) -> Entry {
+        Entry::new(self, |ledger| &ledger.scratch_folders)
+    }
+
+    pub(super) fn socket(self: &Arc<Self>) -> Entry {
+        Entry::new(self, |ledger| &ledger.sockets)
     }
 }
 

@@ -5,10 +5,10 @@ use wasmtime::component::{HasSelf, Linker};
 
 use super::bindings::{context, lifecycle, log};
 use super::guest::Guest;
-use super::wasi;
+use super::{mischief, wasi};
 
 /// Interfaces that are linked, without their versions.
-const OFFERED: [&str; 24] = [
+const OFFERED: [&str; 33] = [
     "atropos:task/lifecycle",
     "atropos:task/context",
     "atropos:task/log",
@@ -33,6 +33,15 @@ const OFFERED: [&str; 24] = [
     "wasi:cli/terminal-stderr",
     "wasi:filesystem/preopens",
     "wasi:filesystem/types",
+    "wasi:sockets/network",
+    "wasi:sockets/instance-network",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+    "wasi:http/types",
+    "wasi:http/outgoing-handler",
 ];
 
 pub(super) fn build(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
@@ -41,6 +50,7 @@ pub(super) fn build(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     context::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
     log::add_to_linker::<Guest, HasSelf<Guest>>(&mut linker, |guest| guest)?;
     wasi::add_to_linker(&mut linker)?;
+    mischief::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 
@@ -48,7 +58,7 @@ pub(super) fn build(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
 pub(crate) fn is_offered(import: &str) -> bool {
     let (interface, version) = import.split_once('@').unwrap_or((import, ""));
     let line = if interface.starts_with("wasi:") { "0.2." } else { "0.1." };
-    OFFERED.contains(&interface) && version.starts_with(line)
+    (OFFERED.contains(&interface) || mischief::is_offered(interface)) && version.starts_with(line)
 }
 
 /// Why an import of this name is not met, and what the author can do.
@@ -57,7 +67,8 @@ pub(crate) fn unoffered_reason(import: &str) -> &'static str {
     let package = interface.split('/').next().unwrap_or_default();
     if OFFERED.contains(&interface) {
         return match package {
-            "wasi:io" | "wasi:clocks" | "wasi:random" | "wasi:cli" | "wasi:filesystem"
+            "wasi:io" | "wasi:clocks" | "wasi:random" | "wasi:cli" | "wasi:filesystem" | "wasi:sockets"
+            | "wasi:http"
                 if version.starts_with("0.3") =>
             {
                 "this version of Atropos offers WASI 0.2, not 0.3: build for `wasm32-wasip2`"
@@ -70,9 +81,8 @@ pub(crate) fn unoffered_reason(import: &str) -> &'static str {
         "atropos:task/effects" => "the effect ledger is not offered by this version of Atropos",
         "atropos:task/children" => "child tasks are not offered by this version of Atropos",
         _ => match package {
-            "wasi:filesystem" => "no files are offered by this version of Atropos; a scratch directory will be a grant",
-            "wasi:sockets" => "no sockets are offered by this version of Atropos; listed hosts will be a grant",
-            "wasi:http" => "no HTTP is offered by this version of Atropos; listed hosts will be a grant",
+            "wasi:sockets" => "of WASI's sockets, TCP and look-ups of names are offered, of version 0.2",
+            "wasi:http" => "of WASI's HTTP, outgoing requests are offered: a task serves nobody",
             _ => "Atropos does not know it: build without it, or compose the component with one that provides it",
         },
     }

@@ -1,13 +1,14 @@
 //! Signs of life: what can be known of a running attempt from outside, without touching its sandbox.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::log_tail::LogTail;
+use super::scratch::Quota;
 use super::stdio::Lines;
 use super::stop::Token;
-use crate::task::{CostReceipt, Limits, LogLevel, LogLine, Progress};
+use crate::task::{CostReceipt, Death, Ending, Limits, LogLevel, LogLine, Phase, Progress, Scene};
 use crate::time::{Clock, Timestamp};
 
 /// Once the guest wrote as many lines as are kept, more are fetched at most this often: they would only push each other out.
@@ -23,9 +24,13 @@ pub(crate) struct News {
     pub log: Vec<LogLine>,
 }
 
+/// Hears of the guest's entry (0), and of each of its host calls by number and name before the call does anything.
+pub type CallWatch = Box<dyn Fn(u64, &'static str) + Send + Sync>;
+
 /// Shared between a guest's sandbox and whoever watches it.
 pub(crate) struct Signs {
     pub(crate) token: Token,
+    watch: Option<CallWatch>,
     pub(super) clock: Arc<dyn Clock>,
     /// Whether anything but the log has changed since the last news.
     changed: AtomicBool,
@@ -33,6 +38,10 @@ pub(crate) struct Signs {
     entered_at: Instant,
     heartbeat_at: Instant,
     stop_seen_at: Instant,
+    /// A place in [`Phase::ALL`].
+    phase: AtomicU8,
+    /// The host call that the guest was in when its sandbox was dropped.
+    left_in: Mutex<Option<&'static str>>,
     progress: Mutex<Option<Progress>>,
     log: Mutex<Log>,
     log_lines_max: u64,
@@ -42,6 +51,7 @@ pub(crate) struct Signs {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     fuel_used: AtomicU64,
+    scratch: Mutex<Option<Arc<Quota>>>,
 }
 
 struct Log {
@@ -74,15 +84,18 @@ impl Instant {
 }
 
 impl Signs {
-    pub(crate) fn new(clock: Arc<dyn Clock>, limits: &Limits) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, limits: &Limits, watch: Option<CallWatch>) -> Self {
         Self {
             token: Token::default(),
+            watch,
             clock,
             changed: AtomicBool::new(false),
             logged: AtomicBool::new(false),
             entered_at: Instant::default(),
             heartbeat_at: Instant::default(),
             stop_seen_at: Instant::default(),
+            phase: AtomicU8::new(0),
+            left_in: Mutex::new(None),
             progress: Mutex::new(None),
             log: Mutex::new(Log {
                 tail: LogTail::new(limits.log_lines_max, limits.log_bytes_max),
@@ -97,12 +110,41 @@ impl Signs {
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             fuel_used: AtomicU64::new(0),
+            scratch: Mutex::new(None),
         }
     }
 
     pub(super) fn enter(&self) {
         self.entered_at.set(self.clock.now());
         self.mark();
+        if let Some(watch) = &self.watch {
+            watch(0, "");
+        }
+    }
+
+    pub(crate) fn reach(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        Phase::ALL[usize::from(self.phase.load(Ordering::Relaxed)) % Phase::ALL.len()]
+    }
+
+    /// The sandbox is dropped.
+    pub(super) fn leave(&self, call: Option<&'static str>) {
+        *self.left_in.lock().unwrap_or_else(PoisonError::into_inner) = call;
+    }
+
+    /// What can be told of a death that left no scene of its own: there was no guest yet, or no trap. To be asked when
+    /// the sandbox is gone.
+    pub(crate) fn scene(&self, ending: &Ending, at: Timestamp) -> Option<Scene> {
+        let in_a_call = matches!(ending, Ending::Killed | Ending::Died { cause: Death::HostFault, .. });
+        if !in_a_call && !matches!(ending, Ending::Died { .. } | Ending::FuelSpent) {
+            return None;
+        }
+        let call = *self.left_in.lock().unwrap_or_else(PoisonError::into_inner);
+        let host_call = call.filter(|_| in_a_call).map(str::to_owned);
+        Some(Scene { phase: Some(self.phase()), at: Some(at), host_call, ..Scene::default() })
     }
 
     pub(super) fn beat(&self) {
@@ -147,8 +189,11 @@ impl Signs {
         log.stderr.end(|line| log.tail.push(at, LogLevel::Warn, line));
     }
 
-    pub(super) fn count_call(&self) {
-        self.host_calls.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_call(&self, call: &'static str) {
+        let before = self.host_calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(watch) = &self.watch {
+            watch(before + 1, call);
+        }
     }
 
     pub(super) fn count_in(&self, bytes: usize) {
@@ -162,6 +207,16 @@ impl Signs {
     pub(super) fn memory(&self, bytes: u64) {
         self.memory_now.store(bytes, Ordering::Relaxed);
         self.memory_peak.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// From now on the guest has a scratch folder.
+    pub(super) fn scratch(&self, quota: &Arc<Quota>) {
+        *self.scratch.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(quota));
+    }
+
+    /// Files and folders that must be removed when the guest is gone.
+    pub(crate) fn files_now(&self) -> u64 {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |quota| quota.files())
     }
 
     pub(super) fn fuel(&self, used: u64) {
@@ -213,6 +268,10 @@ impl Signs {
             progress: self.progress.lock().unwrap_or_else(PoisonError::into_inner).take(),
             log,
         }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// What the attempt cost so far, but for time.

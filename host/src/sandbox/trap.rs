@@ -7,26 +7,25 @@ use wasmtime_wasi::I32Exit;
 use super::limiter::Refusal;
 use super::stop::Killed;
 use super::text::clip;
-use crate::task::{Death, Ending, FailureClass, Scene};
+use crate::task::{Death, Ending, FailureClass, Phase, Scene};
+use crate::time::Timestamp;
 
 /// Messages of guests and about them are cut here.
 pub(super) const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// A frame's name is cut here: generics make names of any length.
 const FRAME_BYTES_MAX: usize = 256;
+const FRAMES_MAX: usize = 20;
+/// One more than are kept, so that it is seen whether there are more.
+pub(super) const FRAMES_TAKEN: usize = FRAMES_MAX + 1;
+const MORE_FRAMES: &str = "… and more, further out";
 /// wasmtime's own limits on a host call have no types that could be asked for. Tests watch over these texts.
 const HOST_CALL_LIMITS: [&str; 3] =
     ["fuel allocated for hostcalls has been exhausted", "store handle limit exceeded", "exceeds limit"];
 
-/// How far the attempt had come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Instantiating,
-    Running,
-}
-
 /// What is known about a failed attempt beside wasmtime's error.
 pub(super) struct Circumstances {
     pub(super) phase: Phase,
+    pub(super) now: Timestamp,
     pub(super) killed: bool,
     pub(super) refused: Option<Refusal>,
     pub(super) call: Option<&'static str>,
@@ -72,9 +71,9 @@ fn cause(error: &wasmtime::Error, trap: Option<Trap>, phase: Phase) -> Death {
     match (phase, in_guest) {
         (_, true) if limited || error.is::<ResourceTableError>() => Death::HostCallLimit,
         (_, true) => Death::Trap,
-        (Phase::Instantiating, false) => Death::Unloadable,
         // Outside of the guest's frames there is nothing to fail but its result.
-        (Phase::Running, false) => Death::BadResult,
+        (Phase::Running | Phase::Returning, false) => Death::BadResult,
+        (Phase::Loading | Phase::Waiting | Phase::Instantiating, false) => Death::Unloadable,
     }
 }
 
@@ -88,14 +87,19 @@ fn lacking(message: String) -> Ending {
 }
 
 /// The frames, innermost first, and the host call that the guest sat in.
-pub(super) fn scene(error: &wasmtime::Error, at: &Circumstances) -> Option<Scene> {
-    let backtrace: Vec<String> = error
-        .downcast_ref::<WasmBacktrace>()
-        .map(|trace| trace.frames().iter().map(frame).collect())
-        .unwrap_or_default();
+pub(super) fn scene(error: &wasmtime::Error, at: &Circumstances) -> Scene {
+    let frames = error.downcast_ref::<WasmBacktrace>().map(WasmBacktrace::frames).unwrap_or_default();
+    let mut backtrace: Vec<String> = frames.iter().take(FRAMES_MAX).map(frame).collect();
+    if frames.len() > FRAMES_MAX {
+        backtrace.push(MORE_FRAMES.to_owned());
+    }
     // A trap is the guest's own; every other error was made under the host call.
-    let host_call = if error.is::<Trap>() { None } else { at.call.map(str::to_owned) };
-    (!backtrace.is_empty() || host_call.is_some()).then_some(Scene { backtrace, host_call })
+    let in_a_call = !frames.is_empty() && !error.is::<Trap>();
+    let host_call = at.call.filter(|_| in_a_call).map(str::to_owned);
+    // With no frame of the guest, it had come back.
+    let back = at.phase == Phase::Running && !at.killed && frames.is_empty();
+    let phase = if back { Phase::Returning } else { at.phase };
+    Scene { phase: Some(phase), at: Some(at.now), backtrace, host_call, core_dump: None }
 }
 
 fn frame(frame: &wasmtime::FrameInfo) -> String {

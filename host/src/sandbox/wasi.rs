@@ -1,21 +1,25 @@
-//! What of WASI 0.2 is offered: stdio, clocks, random numbers, and empty surroundings. No files, no sockets, no HTTP.
+//! What of WASI 0.2 is offered: stdio, clocks, random numbers; and environment, files, sockets and HTTP as they are granted.
 //!
-//! Nothing here may park a thread, and what waits ends when the attempt is killed.
+//! Nothing here may park a thread that cannot be called back, and what waits ends when the attempt is killed.
 
+use std::io as host_io;
 use std::sync::Arc;
 
-use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
+use wasmtime::component::{HasData, Linker, ResourceTable};
 use wasmtime_wasi::cli::{WasiCli, WasiCliView as _};
 use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView as _};
-use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView as _};
-use wasmtime_wasi::p2::DynPollable;
+use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemCtxView, WasiFilesystemView as _};
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, io, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomView as _};
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::guest::Guest;
+use super::net::{self, Net, NetView};
+use super::scratch::{self, Files, FilesView};
 use super::signs::{Signs, Stream};
 use super::stdio::Printer;
+use super::waiting::{Waiter, Waiting};
+use crate::task::Grants;
 
 /// Random bytes for one call. wasmtime's default of 64 MiB takes a third of a second, in which nothing can stop it.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
@@ -24,29 +28,82 @@ const RANDOM_BYTES_MAX: u64 = 64 << 10;
 pub(super) struct Wasi {
     signs: Arc<Signs>,
     handles_max: usize,
+    environment: Vec<(String, String)>,
     made: Option<Box<(WasiCtx, ResourceTable)>>,
+    net: Net,
+    /// Goes last: after whatever is open in it.
+    scratch: Option<scratch::Folder>,
 }
 
+type Made = Box<(WasiCtx, ResourceTable)>;
+
 impl Wasi {
-    pub(super) fn new(signs: Arc<Signs>, handles_max: u64) -> Self {
-        Self { signs, handles_max: usize::try_from(handles_max).unwrap_or(usize::MAX), made: None }
+    pub(super) fn new(
+        signs: Arc<Signs>,
+        handles_max: u64,
+        grants: &Grants,
+        scratch: Option<scratch::Folder>,
+        net: Net,
+    ) -> host_io::Result<Self> {
+        let handles_max = usize::try_from(handles_max).unwrap_or(usize::MAX);
+        let made = scratch.as_ref().map(|folder| {
+            signs.scratch(&folder.quota);
+            let mut builder = builder(&signs, &grants.environment);
+            builder
+                .preopened_dir(folder.path(), scratch::GUEST_PATH, FsPerms::ReadWrite)
+                .map_err(host_io::Error::other)?;
+            Ok::<_, host_io::Error>(finish(&mut builder, handles_max))
+        });
+        let environment = grants.environment.clone();
+        Ok(Self { handles_max, environment, made: made.transpose()?, net, scratch, signs })
     }
 
     fn made(&mut self) -> &mut (WasiCtx, ResourceTable) {
-        self.made.get_or_insert_with(|| {
-            let printer = |stream| Printer { signs: Arc::clone(&self.signs), stream };
-            let mut table = ResourceTable::new();
-            table.set_max_capacity(self.handles_max);
-            let ctx = WasiCtx::builder()
-                .stdout(printer(Stream::Stdout))
-                .stderr(printer(Stream::Stderr))
-                .max_random_size(RANDOM_BYTES_MAX)
-                .allow_tcp(false)
-                .allow_udp(false)
-                .build();
-            Box::new((ctx, table))
-        })
+        self.made.get_or_insert_with(|| finish(&mut builder(&self.signs, &self.environment), self.handles_max))
     }
+
+    fn files(&mut self) -> FilesView<'_> {
+        let Self { signs, handles_max, environment, made, scratch, .. } = self;
+        let (ctx, table) = &mut **made.get_or_insert_with(|| finish(&mut builder(signs, environment), *handles_max));
+        FilesView {
+            inner: WasiFilesystemCtxView { ctx: ctx.filesystem(), table },
+            quota: scratch.as_ref().map(|folder| &folder.quota),
+            signs,
+        }
+    }
+
+    fn waiter(&mut self) -> Waiter<'_> {
+        let Self { signs, handles_max, environment, made, .. } = self;
+        let (_, table) = &mut **made.get_or_insert_with(|| finish(&mut builder(signs, environment), *handles_max));
+        Waiter { signs, table }
+    }
+
+    pub(super) fn net(&mut self) -> NetView<'_> {
+        let Self { signs, handles_max, environment, made, net, .. } = self;
+        let (ctx, table) = &mut **made.get_or_insert_with(|| finish(&mut builder(signs, environment), *handles_max));
+        NetView { net, ctx, table }
+    }
+}
+
+fn builder(signs: &Arc<Signs>, environment: &[(String, String)]) -> WasiCtxBuilder {
+    let printer = |stream| Printer { signs: Arc::clone(signs), stream };
+    let mut builder = WasiCtx::builder();
+    builder
+        .stdout(printer(Stream::Stdout))
+        .stderr(printer(Stream::Stderr))
+        .max_random_size(RANDOM_BYTES_MAX)
+        .envs(environment)
+        // So that no file work is under way when a poll of the guest is over.
+        .allow_blocking_current_thread(true)
+        .allow_tcp(false)
+        .allow_udp(false);
+    builder
+}
+
+fn finish(builder: &mut WasiCtxBuilder, handles_max: usize) -> Made {
+    let mut table = ResourceTable::new();
+    table.set_max_capacity(handles_max);
+    Box::new((builder.build(), table))
 }
 
 impl WasiView for Wasi {
@@ -56,47 +113,7 @@ impl WasiView for Wasi {
     }
 }
 
-/// `wasi:io/poll` whose waits end when the attempt is killed.
-struct Waiting;
-
-impl HasData for Waiting {
-    type Data<'a> = Waiter<'a>;
-}
-
-struct Waiter<'a> {
-    signs: &'a Signs,
-    table: &'a mut ResourceTable,
-}
-
-impl io::poll::Host for Waiter<'_> {
-    async fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> wasmtime::Result<Vec<u32>> {
-        tokio::select! {
-            biased;
-            killed = self.signs.token.killed() => Err(killed),
-            ready = io::poll::Host::poll(self.table, pollables) => ready,
-        }
-    }
-}
-
-impl io::poll::HostPollable for Waiter<'_> {
-    async fn ready(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<bool> {
-        self.table.ready(pollable).await
-    }
-
-    async fn block(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
-        tokio::select! {
-            biased;
-            killed = self.signs.token.killed() => Err(killed),
-            done = self.table.block(pollable) => done,
-        }
-    }
-
-    fn drop(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
-        io::poll::HostPollable::drop(self.table, pollable)
-    }
-}
-
-/// `wasi:io` itself, which needs nothing but the table.
+/// Errors of streams, which need nothing but the table.
 struct Table;
 
 impl HasData for Table {
@@ -130,18 +147,16 @@ pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> 
     link!(linker: cli::terminal_stdin as WasiCli, "wasi:cli/terminal-stdin", |wasi| wasi.cli());
     link!(linker: cli::terminal_stdout as WasiCli, "wasi:cli/terminal-stdout", |wasi| wasi.cli());
     link!(linker: cli::terminal_stderr as WasiCli, "wasi:cli/terminal-stderr", |wasi| wasi.cli());
-    // Standard libraries import these whether or not a program opens a file. Nothing is preopened, so nothing can be opened.
+    // Standard libraries import these whether or not a program opens a file. Without a grant nothing is preopened, so
+    // nothing can be opened.
     link!(linker: filesystem::preopens as WasiFilesystem, "wasi:filesystem/preopens", |wasi| wasi.filesystem());
-    link!(linker: filesystem::types as WasiFilesystem, "wasi:filesystem/types", |wasi| wasi.filesystem());
-    Ok(())
+    link!(linker: filesystem::types as Files, "wasi:filesystem/types", |wasi| wasi.files());
+    net::add_to_linker(linker)
 }
 
 fn add_io(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    io::poll::add_to_linker::<Guest, Waiting>(linker, |guest| {
-        let Guest { signs, wasi, .. } = guest.enter("wasi:io/poll");
-        Waiter { signs, table: &mut wasi.made().1 }
-    })?;
-    link!(linker: io::streams as Table, "wasi:io/streams", |wasi| &mut wasi.made().1);
+    link!(linker: io::poll as Waiting, "wasi:io/poll", |wasi| wasi.waiter());
+    link!(linker: io::streams as Waiting, "wasi:io/streams", |wasi| wasi.waiter());
     link!(linker: io::error as Table, "wasi:io/error", |wasi| &mut wasi.made().1);
     Ok(())
 }

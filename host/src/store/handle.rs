@@ -67,6 +67,19 @@ struct Inner {
     backend: Arc<dyn Backend>,
     jobs: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    failed: Arc<LastFailure>,
+}
+
+/// When the backend last failed a write, if it ever did.
+#[derive(Default)]
+struct LastFailure(Mutex<Option<Instant>>);
+
+impl LastFailure {
+    fn note(&self, error: &StoreError) {
+        if matches!(error, StoreError::Backend { .. }) {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+    }
 }
 
 impl Store {
@@ -77,11 +90,19 @@ impl Store {
     pub fn new(backend: impl Backend) -> std::io::Result<Self> {
         let backend: Arc<dyn Backend> = Arc::new(backend);
         let (jobs, queue) = mpsc::channel();
-        let own = Arc::clone(&backend);
+        let failed = Arc::<LastFailure>::default();
+        let (own, noted) = (Arc::clone(&backend), Arc::clone(&failed));
         let writer =
-            std::thread::Builder::new().name("store-writer".into()).spawn(move || write_loop(&*own, &queue))?;
-        let inner = Inner { backend, jobs: Mutex::new(Some(jobs)), writer: Mutex::new(Some(writer)) };
+            std::thread::Builder::new().name("store-writer".into()).spawn(move || write_loop(&*own, &queue, &noted))?;
+        let inner = Inner { backend, jobs: Mutex::new(Some(jobs)), writer: Mutex::new(Some(writer)), failed };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Whether the backend has failed a write in so long a time.
+    #[must_use]
+    pub fn failed_within(&self, span: Duration) -> bool {
+        let failed = self.inner.failed.0.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.is_some_and(|at| at.elapsed() < span)
     }
 
     /// Runs `run` in a transaction; the future is ready once its changes are on disk. Writes happen in the order of
@@ -190,14 +211,14 @@ impl Drop for Inner {
     }
 }
 
-fn write_loop(backend: &dyn Backend, queue: &mpsc::Receiver<Box<dyn Job>>) {
+fn write_loop(backend: &dyn Backend, queue: &mpsc::Receiver<Box<dyn Job>>, failed: &LastFailure) {
     while let Ok(first) = queue.recv() {
         let begun = Instant::now();
         let mut group = vec![first];
         let outcome = commit(backend, &mut group, |len| {
             if len < GROUP_MAX && begun.elapsed() < GROUP_SPAN_MAX { queue.try_recv().ok() } else { None }
         });
-        settle(backend, group, outcome);
+        settle(backend, group, outcome, failed);
     }
 }
 
@@ -239,13 +260,16 @@ fn commit(
 
 /// Tells each of the group what became of it. One that was undone is committed again in parts, in the same order:
 /// what stood before the write that failed, that one alone, and the rest; or in halves, if no write is to blame.
-fn settle(backend: &dyn Backend, group: Group, outcome: Result<(), Undone>) {
+fn settle(backend: &dyn Backend, group: Group, outcome: Result<(), Undone>, failed: &LastFailure) {
     let mut parts = VecDeque::from([(group, Some(outcome))]);
     while let Some((mut part, outcome)) = parts.pop_front() {
         let outcome = outcome.unwrap_or_else(|| commit(backend, &mut part, |_| None));
         match outcome {
             Ok(()) => tell(part, &Ok(())),
-            Err(undone) if part.len() <= 1 => tell(part, &Err(undone.error)),
+            Err(undone) if part.len() <= 1 => {
+                failed.note(&undone.error);
+                tell(part, &Err(undone.error));
+            }
             Err(undone) => {
                 let middle = part.len() / 2;
                 let rest = part.split_off(undone.place.map_or(middle, |place| place + 1));

@@ -216,7 +216,7 @@ pub fn finish(tx: &mut dyn Write, finish: &Finish, now: Timestamp) -> Result<Cha
 /// Which force the end of an attempt took, if it was asked to stop.
 const fn ring_of(finish: &Finish) -> Ring {
     match finish.ending {
-        Ending::Lost(_) => Ring::ExecutorKilled,
+        Ending::Lost { .. } => Ring::ExecutorKilled,
         _ if finish.killed_at.is_some() => Ring::Killed,
         _ => Ring::Asked,
     }

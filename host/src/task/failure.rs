@@ -49,8 +49,8 @@ pub enum Ending {
     FuelSpent,
     /// The host killed the guest, as it had been ordered to.
     Killed,
-    /// The attempt was lost through no word of its own.
-    Lost(Loss),
+    /// The attempt was lost through no word of its own. `message` says what happened to what held it; may be empty.
+    Lost { loss: Loss, message: String },
 }
 
 /// What a guest can die of. Each is a fatal failure.
@@ -92,4 +92,6 @@ pub enum Loss {
     Node,
     /// Its executor died for another guest's sake. Not counted.
     Executor,
+    /// Its executor died while it ran this very guest, which may be what killed it. Counts as a retry.
+    Suspect,
 }

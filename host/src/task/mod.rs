@@ -8,6 +8,7 @@
 
 mod event;
 mod failure;
+mod grants;
 mod receipt;
 mod record;
 mod retry;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 
 pub use event::{Ask, Context, Effect, Event, Objection, Reason, Refused, Rejection, Step, Transition, actor};
 pub use failure::{Death, Ending, FailureClass, Loss};
-pub use receipt::{CostReceipt, LogLevel, LogLine, Progress, Ring, Scene, StopReceipt};
+pub use grants::{Grants, GrantsError, HostGrant, HostPattern, Net, Ports, SCRATCH_FILES, Scratch, is_special};
+pub use receipt::{CoreDump, CostReceipt, LogLevel, LogLine, Phase, Progress, Ring, Scene, StopReceipt};
 pub use record::{Corrupt, Record};
 pub use state::{Ended, Hold, Kind, Manner, Pending, Running, State, Stop, StopReason, Stopping, Tally, Vitals, Wait};
 pub use terms::{Limits, RetryPolicy, Terms, TermsDraft, TermsError};

@@ -87,13 +87,72 @@ pub struct StopReceipt {
     pub ring: Ring,
 }
 
+/// How far an attempt has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Its component is fetched, and compiled if it must be.
+    Loading,
+    /// It waits for room for its sandbox.
+    Waiting,
+    /// Its start functions run.
+    Instantiating,
+    /// Its `run` does, and what takes its input in.
+    Running,
+    /// Its `run` has come back, and its result is read.
+    Returning,
+}
+
+impl Phase {
+    /// Each of them once, in their order.
+    pub const ALL: [Self; 5] = [Self::Loading, Self::Waiting, Self::Instantiating, Self::Running, Self::Returning];
+
+    /// The stable code of the API and the store.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Loading => "loading",
+            Self::Waiting => "waiting",
+            Self::Instantiating => "instantiating",
+            Self::Running => "running",
+            Self::Returning => "returning",
+        }
+    }
+
+    /// Reads what `code` gives.
+    #[must_use]
+    pub fn parse(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.code() == code)
+    }
+}
+
+/// What became of the core dump that the terms ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CoreDump {
+    /// It is in the node's folder of dumps, until newer ones need its room.
+    Kept {
+        /// The size of its file.
+        bytes: u64,
+    },
+    /// There is none.
+    Missing {
+        /// What kept it from being made.
+        why: String,
+    },
+}
+
 /// The scene of a death.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scene {
+    /// How far it had come. Absent in records of before this was noted.
+    pub phase: Option<Phase>,
+    /// The instant that the scene is of. Absent like the phase.
+    pub at: Option<Timestamp>,
     /// The guest's frames, innermost first, by name.
     pub backtrace: Vec<String>,
     /// The host call that the guest sat in.
     pub host_call: Option<String>,
+    /// Absent unless the terms ask for one.
+    pub core_dump: Option<CoreDump>,
 }
 
 /// How bad a log line is.

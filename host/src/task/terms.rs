@@ -2,7 +2,10 @@
 //!
 //! Knows nothing of where the numbers come from.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use super::grants::Grants;
 
 const SECOND: Duration = Duration::from_secs(1);
 const YEAR: Duration = Duration::from_hours(366 * 24);
@@ -22,10 +25,14 @@ pub struct Terms {
     pub heartbeat_timeout: Option<Duration>,
     /// Instructions of one attempt; not metered if absent.
     pub fuel: Option<u64>,
+    /// Whether a trap or a kill leaves a core dump: what the guest's memory held, secrets and all.
+    pub core_dump: bool,
     /// When it is run again.
     pub retry: RetryPolicy,
     /// What one attempt may hold and produce.
     pub limits: Limits,
+    /// What its guest may reach. Of the type, never of a submission.
+    pub grants: Arc<Grants>,
 }
 
 /// When a failed attempt is followed by another.
@@ -77,6 +84,8 @@ pub struct TermsDraft {
     pub heartbeat_timeout: Option<Duration>,
     /// See [`Terms::fuel`].
     pub fuel: Option<u64>,
+    /// See [`Terms::core_dump`].
+    pub core_dump: Option<bool>,
     /// See [`RetryPolicy::max_retries`].
     pub max_retries: Option<u32>,
     /// See [`RetryPolicy::base`].
@@ -101,6 +110,8 @@ pub struct TermsDraft {
     pub host_call_bytes_max: Option<u64>,
     /// See [`Limits::handles_max`].
     pub handles_max: Option<u64>,
+    /// See [`Terms::grants`]. A submission's count for nothing: those of its type stand.
+    pub grants: Arc<Grants>,
 }
 
 /// The terms cannot be worked out.
@@ -218,6 +229,7 @@ impl TermsDraft {
             grace: self.grace.or(base.grace),
             heartbeat_timeout: self.heartbeat_timeout.or(base.heartbeat_timeout),
             fuel: self.fuel.or(base.fuel),
+            core_dump: self.core_dump.or(base.core_dump),
             max_retries: self.max_retries.or(base.max_retries),
             retry_base: self.retry_base.or(base.retry_base),
             retry_cap: self.retry_cap.or(base.retry_cap),
@@ -230,6 +242,8 @@ impl TermsDraft {
             log_bytes_max: self.log_bytes_max.or(base.log_bytes_max),
             host_call_bytes_max: self.host_call_bytes_max.or(base.host_call_bytes_max),
             handles_max: self.handles_max.or(base.handles_max),
+            // Nobody widens by a submission what the type may reach.
+            grants: Arc::clone(&base.grants),
         }
     }
 
@@ -267,6 +281,7 @@ impl TermsDraft {
             grace,
             heartbeat_timeout: HEARTBEAT.pick_opt(self.heartbeat_timeout)?,
             fuel: FUEL.pick_opt(self.fuel)?,
+            core_dump: self.core_dump.unwrap_or(false),
             retry,
             limits: Limits {
                 memory_bytes_max: MEMORY.pick(self.memory_bytes_max)?,
@@ -278,6 +293,7 @@ impl TermsDraft {
                 host_call_bytes_max: HOST_CALL.pick(self.host_call_bytes_max)?,
                 handles_max: HANDLES.pick(self.handles_max)?,
             },
+            grants: Arc::clone(&self.grants),
         })
     }
 }
@@ -344,6 +360,15 @@ mod tests {
         let terms = of_task.over(&of_type).resolve(Duration::ZERO).unwrap();
         assert_eq!(terms.run_timeout, Duration::from_mins(1));
         assert_eq!((terms.grace, terms.retry.max_retries), (Duration::ZERO, 2));
+    }
+
+    #[test]
+    fn a_submission_does_not_widen_what_its_type_may_reach() {
+        let granted = |host: &str| Arc::new(Grants { http: vec![host.parse().unwrap()], ..Grants::default() });
+        let of_type = TermsDraft { grants: granted("api.example.com"), ..draft() };
+        let of_task = TermsDraft { grants: granted("*.example.com"), ..TermsDraft::default() };
+        assert_eq!(of_task.over(&of_type).resolve(Duration::ZERO).unwrap().grants, of_type.grants);
+        assert!(of_task.over(&draft()).resolve(Duration::ZERO).unwrap().grants.is_empty());
     }
 
     #[test]

@@ -17,11 +17,14 @@ const ROUTES: &[&str] = &[
     "GET /readyz",
     "GET /v1/components",
     "GET /v1/components/{digest}",
+    "GET /v1/alerts",
     "GET /v1/health",
+    "GET /v1/nodes",
     "GET /v1/queues",
     "GET /v1/tasks",
     "GET /v1/tasks/{id}",
     "GET /v1/tasks/{id}/attempts",
+    "GET /v1/tasks/{id}/attempts/{attempt}/core-dump",
     "GET /v1/tasks/{id}/audit",
     "GET /v1/tasks/{id}/input",
     "GET /v1/tasks/{id}/logs",
@@ -69,6 +72,7 @@ async fn the_router_has_the_routes_that_the_document_lists_and_no_other_methods(
         let concrete = path
             .replace("{id}", "0192d3a4-5b6c-7d8e-9f00-112233445566")
             .replace("{digest}", &"0".repeat(64))
+            .replace("{attempt}", "1")
             .replace("{name}", "name")
             .replace("{code}", "internal");
         for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{PATIENCE, guest};
 use crate::api::client::{Client, ClientError, ListQuery};
-use crate::api::wire::{Ask, CancelAsk, NewTask, PauseAsk, PutType, RerunAsk, TermsDraft};
+use crate::api::wire::{Ask, CancelAsk, Grants, NewTask, PauseAsk, PutType, RerunAsk, TermsDraft};
 use crate::api::{check_bind, serve};
 use crate::host::Shutdown;
 use crate::id::{TaskId, TypeName};
@@ -43,7 +43,7 @@ impl Served {
         let component = self.client.push_component(guest(name), Some("tests")).await.unwrap().component.digest;
         let terms = TermsDraft { run_timeout: Some(run_timeout.parse().unwrap()), ..TermsDraft::default() };
         let name: TypeName = name.parse().unwrap();
-        let new = PutType { component, terms, input_schema: None, by: None };
+        let new = PutType { component, terms, grants: Grants::default(), input_schema: None, by: None };
         assert!(!self.client.put_type(&name, &new).await.unwrap().existing);
         name
     }

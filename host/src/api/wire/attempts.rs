@@ -8,7 +8,7 @@ use super::kept_json;
 use crate::host::AttemptView;
 use crate::id::{NodeId, TaskId, TraceParent};
 use crate::store::{AttemptRow, AuditRow, LogRow, ResultRow};
-use crate::task::{self, Kind, LogLevel, Reason};
+use crate::task::{self, Kind, LogLevel, Phase, Reason};
 use crate::time::Timestamp;
 
 /// How far a guest says it is, in its own unit.
@@ -108,11 +108,31 @@ pub struct StopReceipt {
 /// The scene of a death.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Scene {
+    /// How far it had come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// The instant that this is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
     /// The guest's frames, innermost first, by name.
     pub backtrace: Vec<String>,
     /// The host call that the guest sat in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_call: Option<String>,
+    /// What became of its core dump, if its terms ask for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_dump: Option<CoreDump>,
+}
+
+/// What became of a core dump. It is fetched from beside the attempt, until newer ones need its room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CoreDump {
+    /// The size of its file. Absent: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
 }
 
 /// One change of a task: who, when, why, from what, to what.
@@ -220,8 +240,23 @@ impl From<AttemptRow> for Attempt {
             detail: Some(row.detail.to_string()).filter(|detail| !detail.is_empty()),
             cost: Some((&row.cost).into()),
             stop: row.stop.as_ref().map(Into::into),
-            scene: row.scene.map(|scene| Scene { backtrace: scene.backtrace, host_call: scene.host_call }),
+            scene: row.scene.map(Into::into),
             progress: row.progress.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl From<task::Scene> for Scene {
+    fn from(scene: task::Scene) -> Self {
+        Self {
+            phase: scene.phase,
+            at: scene.at,
+            backtrace: scene.backtrace,
+            host_call: scene.host_call,
+            core_dump: scene.core_dump.map(|dump| match dump {
+                task::CoreDump::Kept { bytes } => CoreDump { bytes: Some(bytes), missing: None },
+                task::CoreDump::Missing { why } => CoreDump { bytes: None, missing: Some(why) },
+            }),
         }
     }
 }

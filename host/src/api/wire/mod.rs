@@ -4,6 +4,8 @@
 
 mod asks;
 mod attempts;
+mod grants;
+mod nodes;
 mod queues;
 mod submit;
 mod tasks;
@@ -13,7 +15,11 @@ mod types;
 
 pub(super) use asks::who;
 pub use asks::{Ask, CancelAsk, PauseAsk, RerunAsk};
-pub use attempts::{Attempt, AuditEntry, Cost, LogLine, LogPage, Progress, Scene, StopReceipt, TaskInput, TaskResult};
+pub use attempts::{
+    Attempt, AuditEntry, CoreDump, Cost, LogLine, LogPage, Progress, Scene, StopReceipt, TaskInput, TaskResult,
+};
+pub use grants::{Grants, Scratch};
+pub use nodes::{Alert, Executor, Ledger, Lock, Node};
 pub use queues::{Alive, Health, Pause, Queue, Resumed};
 pub use submit::{BatchItem, NewTask, Scope, Submitted};
 pub use tasks::{Next, NextStep, Running, Stopping, Task, TaskPage, Waiting, WaitingFor};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::attempts::Progress;
+use super::grants::Grants;
 use super::queues::Pause;
 use super::submit::Scope;
 use super::terms::Terms;
@@ -80,6 +81,9 @@ pub struct Task {
     /// Its budgets, retries and limits, complete. Absent for a task that was refused at birth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<Terms>,
+    /// What its guest may reach, by the version of its type. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Grants::is_empty")]
+    pub grants: Grants,
     /// When `max_age` is spent. Absent once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub life_ends_at: Option<Timestamp>,
@@ -232,6 +236,7 @@ impl Task {
             attempts: tally.attempts,
             retries: tally.retries,
             terms: (kind != Kind::Rejected).then(|| (&spec.terms).into()),
+            grants: (&*spec.terms.grants).into(),
             life_ends_at: (!kind.is_terminal()).then(|| tally.generation_at + spec.terms.max_age),
             next,
         }

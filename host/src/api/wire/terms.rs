@@ -1,5 +1,7 @@
 //! Terms of tasks and types.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -23,6 +25,9 @@ pub struct Terms {
     /// Instructions of one attempt; not metered if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
+    /// Whether a trap or a kill leaves a core dump: what the guest's memory held, secrets and all.
+    #[serde(default)]
+    pub core_dump: bool,
     /// 0 means at most once: then nothing is ever run again by itself.
     pub max_retries: u32,
     /// The delay before the first retry; it doubles from retry to retry.
@@ -70,6 +75,9 @@ pub struct TermsDraft {
     /// Instructions of one attempt; not metered unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
+    /// Whether a trap or a kill leaves a core dump: what the guest's memory held, secrets and all. Default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_dump: Option<bool>,
     /// 0 means at most once. Default 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
@@ -109,7 +117,19 @@ pub struct TermsDraft {
 
 impl From<&task::Terms> for Terms {
     fn from(terms: &task::Terms) -> Self {
-        let task::Terms { queue_timeout, run_timeout, max_age, grace, heartbeat_timeout, fuel, retry, limits } = terms;
+        // What may be reached is shown beside the terms.
+        let task::Terms {
+            queue_timeout,
+            run_timeout,
+            max_age,
+            grace,
+            heartbeat_timeout,
+            fuel,
+            core_dump,
+            retry,
+            limits,
+            grants: _,
+        } = terms;
         Self {
             queue_timeout: Span(*queue_timeout),
             run_timeout: Span(*run_timeout),
@@ -117,6 +137,7 @@ impl From<&task::Terms> for Terms {
             grace: Span(*grace),
             heartbeat_timeout: heartbeat_timeout.map(Span),
             fuel: *fuel,
+            core_dump: *core_dump,
             max_retries: retry.max_retries,
             retry_base: Span(retry.base),
             retry_cap: Span(retry.cap),
@@ -142,6 +163,7 @@ impl From<TermsDraft> for task::TermsDraft {
             grace: draft.grace.map(Into::into),
             heartbeat_timeout: draft.heartbeat_timeout.map(Into::into),
             fuel: draft.fuel,
+            core_dump: draft.core_dump,
             max_retries: draft.max_retries,
             retry_base: draft.retry_base.map(Into::into),
             retry_cap: draft.retry_cap.map(Into::into),
@@ -154,6 +176,7 @@ impl From<TermsDraft> for task::TermsDraft {
             log_bytes_max: draft.log_bytes_max,
             host_call_bytes_max: draft.host_call_bytes_max,
             handles_max: draft.handles_max,
+            grants: Arc::default(),
         }
     }
 }
@@ -167,6 +190,7 @@ impl From<&task::TermsDraft> for TermsDraft {
             grace: draft.grace.map(Span),
             heartbeat_timeout: draft.heartbeat_timeout.map(Span),
             fuel: draft.fuel,
+            core_dump: draft.core_dump,
             max_retries: draft.max_retries,
             retry_base: draft.retry_base.map(Span),
             retry_cap: draft.retry_cap.map(Span),

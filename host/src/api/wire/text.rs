@@ -12,7 +12,7 @@ use utoipa::openapi::{KnownFormat, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::id::{Digest, NodeId, QueueName, TaskId, TraceParent, TypeName};
-use crate::task::{Kind, LogLevel, Manner, Reason, StopReason};
+use crate::task::{Kind, LogLevel, Manner, Phase, Reason, StopReason};
 use crate::time::Timestamp;
 
 /// Reads a text by a function, and names what was expected when there is none.
@@ -140,6 +140,7 @@ as_code! {
     Reason, "Reason", "why a state is what it is", Self::all();
     StopReason, "StopReason", "why an attempt is to stop", Self::ALL;
     LogLevel, "LogLevel", "how bad a log line is", Self::ALL;
+    Phase, "Phase", "how far an attempt has come", Self::ALL;
 }
 
 /// A length of time, in words: `90s`, `1m 30s`, `250ms`.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::grants::Grants;
 use super::terms::TermsDraft;
 use crate::id::{Digest, TypeName};
 use crate::store::{ComponentRow, TypeRow};
@@ -39,6 +40,9 @@ pub struct PutType {
     /// What its tasks may use, where it differs from the defaults.
     #[serde(default)]
     pub terms: TermsDraft,
+    /// What its guests may reach.
+    #[serde(default, skip_serializing_if = "Grants::is_empty")]
+    pub grants: Grants,
     /// A JSON Schema that the input of its tasks has to fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -57,6 +61,9 @@ pub struct TaskType {
     pub component: Digest,
     /// What its tasks may use, where it differs from the defaults.
     pub terms: TermsDraft,
+    /// What its guests may reach. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Grants::is_empty")]
+    pub grants: Grants,
     /// A JSON Schema that the input of its tasks has to fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -95,6 +102,7 @@ impl TaskType {
             version: row.version,
             component: row.component,
             terms: (&row.terms).into(),
+            grants: (&*row.terms.grants).into(),
             input_schema: row.input_schema.as_deref().map(serde_json::from_str).transpose()?,
             created_at: row.created_at,
             created_by: row.created_by.to_string(),

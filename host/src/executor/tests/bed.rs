@@ -7,8 +7,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::super::protocol::{AttemptKey, Beat, Ended, Order, Report, Start, StopOrder};
-use super::super::{Counts, Executor, ExecutorConfig};
-use crate::component::{ComponentError, Folder, Inspection};
+use super::super::{CallWatch, Counts, Executor, ExecutorConfig};
+use crate::component::{Artefacts, CompileLimits, Compiler, ComponentError, Folder, Inspection};
 use crate::id::{Digest, TaskId, TraceParent};
 use crate::task::{Limits, LogLine, StopReason, TermsDraft};
 use crate::time::{Clock, SystemClock, Timestamp};
@@ -22,6 +22,7 @@ pub(super) struct Bed {
     beats: Vec<Beat>,
     waiting: Runtime,
     pub(super) folder: Folder,
+    compiler: Arc<Compiler>,
     _place: tempfile::TempDir,
 }
 
@@ -41,11 +42,13 @@ impl Bed {
 
     pub(super) fn with(config: ExecutorConfig, clock: Arc<dyn Clock>) -> Self {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::open(place.path()).unwrap();
+        let folder = Folder::open(place.path().join("components")).unwrap();
+        let artefacts = Artefacts::open(place.path().join("cache"), config.slots, 1 << 30).unwrap();
+        let compiler = Compiler::new(None, artefacts.clone(), folder.clone(), CompileLimits::default()).unwrap();
         let (sender, reports) = unbounded_channel();
-        let executor = Executor::start(config, folder.clone(), clock, sender).unwrap();
+        let executor = Executor::start(config, artefacts, Some(Arc::clone(&compiler)), clock, sender).unwrap();
         let waiting = Builder::new_current_thread().enable_time().build().unwrap();
-        Self { executor: Some(executor), reports, beats: Vec::new(), waiting, folder, _place: place }
+        Self { executor: Some(executor), reports, beats: Vec::new(), waiting, folder, compiler, _place: place }
     }
 
     fn executor(&self) -> &Executor {
@@ -53,7 +56,7 @@ impl Bed {
     }
 
     pub(super) fn check(&self, bytes: &[u8]) -> Result<Inspection, ComponentError> {
-        self.waiting.block_on(self.executor().check(bytes.to_vec()))
+        self.waiting.block_on(self.compiler.check(bytes.to_vec()))
     }
 
     /// As an upload does it: kept, checked, in memory.
@@ -67,8 +70,20 @@ impl Bed {
     }
 
     pub(super) fn start_as(&self, component: Digest, change: impl FnOnce(&mut Start)) -> AttemptKey {
+        let mut start = Self::order(component);
+        change(&mut start);
+        let key = start.key;
+        self.executor().order(Order::Start(Box::new(start)));
+        key
+    }
+
+    pub(super) fn start_watched(&self, component: Digest, watch: CallWatch) {
+        self.executor().start_watched(Self::order(component), watch);
+    }
+
+    fn order(component: Digest) -> Start {
         let key = AttemptKey { task: TaskId::new(), attempt: 1 };
-        let mut start = Start {
+        Start {
             key,
             component,
             input: "{\"n\": 1}".into(),
@@ -77,11 +92,10 @@ impl Bed {
             creator: Some("tester".into()),
             run_timeout: Duration::from_mins(1),
             fuel: None,
+            core_dump: false,
             limits: limits(),
-        };
-        change(&mut start);
-        self.executor().order(Order::Start(Box::new(start)));
-        key
+            grants: Arc::default(),
+        }
     }
 
     pub(super) fn stop(&self, key: AttemptKey) {
@@ -99,6 +113,7 @@ impl Bed {
             match self.report() {
                 Report::Ended(ended) => return *ended,
                 Report::Beat(beat) => self.beats.push(*beat),
+                Report::Caught(_) => {}
             }
         }
     }
@@ -118,6 +133,7 @@ impl Bed {
             }
             match self.report() {
                 Report::Beat(beat) => self.beats.push(*beat),
+                Report::Caught(_) => {}
                 Report::Ended(ended) => panic!("ended before the beat: {ended:?}"),
             }
         }

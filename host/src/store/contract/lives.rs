@@ -30,6 +30,10 @@ fn pause(backend: &dyn Backend, queue: &str, below: Option<i8>) {
     write(backend, |tx| tx.set_pause(&queue.parse().unwrap(), Some(&pause))).unwrap();
 }
 
+fn lost() -> Ending {
+    Ending::Lost { loss: crate::task::Loss::Executor, message: String::new() }
+}
+
 fn short(millis: i64, queue_ms: u64) -> Spec {
     Spec { terms: Terms { queue_timeout: Duration::from_millis(queue_ms), ..terms() }, ..spec(millis) }
 }
@@ -187,7 +191,7 @@ pub(super) fn success_keeps_result_attempt_and_audit(backend: &dyn Backend) {
 pub(super) fn a_late_report_changes_nothing(backend: &dyn Backend) {
     put_component(backend);
     submit_to_start(backend, spec(1));
-    finish(backend, &ended(id(1), 1, Ending::Lost(crate::task::Loss::Executor), at(3)));
+    finish(backend, &ended(id(1), 1, lost(), at(3)));
     assert_eq!(claim(backend, 1, 0, at(4)), [id(1)]);
     let stale = || ended(id(1), 1, Ending::Succeeded, at(5));
     let before = everything(backend, &[id(1)], at(9));
@@ -207,7 +211,7 @@ pub(super) fn a_retry_is_two_lines_of_audit_and_a_second_attempt(backend: &dyn B
     put_component(backend);
     submit_to_start(backend, spec(1));
     let system = Ending::Failed { class: FailureClass::System, message: "the bank is down".into(), retry_after: None };
-    let scene = Some(Scene { backtrace: vec!["f".into()], host_call: None });
+    let scene = Some(Scene { backtrace: vec!["f".into()], ..Scene::default() });
     finish(backend, &Finish { scene: scene.clone(), ..ended(id(1), 1, system, at(5)) });
     assert_eq!(kind(backend, id(1)), Kind::Pending);
     let (audit, outbox) = told(backend, id(1));
@@ -228,7 +232,7 @@ pub(super) fn a_retry_is_two_lines_of_audit_and_a_second_attempt(backend: &dyn B
 
 pub(super) fn a_stop_leaves_its_receipt(backend: &dyn Backend) {
     let endings = [(1, None, Ending::Stopped, Ring::Asked), (2, Some(at(16)), Ending::Killed, Ring::Killed)];
-    let lost = (3, Some(at(16)), Ending::Lost(crate::task::Loss::Executor), Ring::ExecutorKilled);
+    let lost = (3, Some(at(16)), lost(), Ring::ExecutorKilled);
     for (n, killed_at, ending, ring) in endings.into_iter().chain([lost]) {
         submit_to_start(backend, spec(n));
         change(backend, id(n), &cancel(), at(10));

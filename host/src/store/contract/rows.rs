@@ -1,5 +1,6 @@
 //! Rows come back as they went in, or not at all.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::support::{
@@ -9,9 +10,20 @@ use super::support::{
 use crate::id::Digest;
 use crate::store::{AttemptRow, AuditRow, Backend, OutboxRow, Pause, ResultRow, StoreError, TypeRow, Write};
 use crate::task::{
-    CostReceipt, DedupScope, Ending, Kind, LogLevel, LogLine, Progress, Reason, Ring, Scene, Spec, StopReceipt, Task,
-    Terms, TermsDraft,
+    CoreDump, CostReceipt, DedupScope, Ending, Grants, Kind, LogLevel, LogLine, Phase, Progress, Reason, Ring, Scene,
+    Scratch, Spec, StopReceipt, Task, Terms, TermsDraft,
 };
+
+/// One of everything.
+fn grants() -> Arc<Grants> {
+    let hosts = |hosts: &[&str]| hosts.iter().map(|host| host.parse().unwrap()).collect();
+    Arc::new(Grants {
+        environment: vec![("Z".into(), "ü \" '".into()), ("A".into(), String::new())],
+        scratch: Some(Scratch { bytes: u64::MAX, files: 1 }),
+        http: hosts(&["*.example.com@private:*", "[fd00::/8]:443"]),
+        tcp: hosts(&["10.0.0.0/8:5432"]),
+    })
+}
 
 pub(super) fn a_task_comes_back_as_it_was(backend: &dyn Backend) {
     put_component(backend);
@@ -19,6 +31,8 @@ pub(super) fn a_task_comes_back_as_it_was(backend: &dyn Backend) {
         max_age: Duration::from_nanos(86_400_000_000_001),
         heartbeat_timeout: Some(Duration::from_nanos(10_000_001)),
         fuel: Some(u64::MAX / 4),
+        core_dump: true,
+        grants: grants(),
         ..super::support::terms()
     };
     terms.retry.retry_timeouts = true;
@@ -279,14 +293,20 @@ pub(super) fn an_attempt_comes_back_as_it_was(backend: &dyn Backend) {
             log_lines_dropped: 8,
         },
         stop: Some(stop.clone()),
-        scene: Some(Scene { backtrace: vec!["a".into(), "\"ü\"".into()], host_call: Some("sleep".into()) }),
+        scene: Some(Scene {
+            phase: Some(Phase::Instantiating),
+            at: Some(at(77)),
+            backtrace: vec!["a".into(), "\"ü\"".into()],
+            host_call: Some("sleep".into()),
+            core_dump: Some(CoreDump::Kept { bytes: u64::MAX }),
+        }),
         progress: Some(Progress { done: 0.1 + 0.2, total: Some(f64::MAX), note: Some("half".into()) }),
         ..attempt_row(3)
     };
     let bare_stop = StopReceipt { told_at: None, seen_at: None, killed_at: None, ring: Ring::Asked, ..stop.clone() };
     let bare = AttemptRow {
         stop: Some(bare_stop),
-        scene: Some(Scene::default()),
+        scene: Some(Scene { core_dump: Some(CoreDump::Missing { why: "no room".into() }), ..Scene::default() }),
         progress: Some(Progress { done: f64::INFINITY, total: None, note: None }),
         ..attempt_row(2)
     };
@@ -372,6 +392,7 @@ pub(super) fn versions_of_a_type_stay(backend: &dyn Backend) {
             grace: Some(Duration::ZERO),
             heartbeat_timeout: Some(second),
             fuel: Some(u64::MAX),
+            core_dump: Some(true),
             max_retries: Some(0),
             retry_base: Some(second),
             retry_cap: Some(second),
@@ -384,6 +405,7 @@ pub(super) fn versions_of_a_type_stay(backend: &dyn Backend) {
             log_bytes_max: Some(6),
             host_call_bytes_max: Some(7),
             handles_max: Some(8),
+            grants: grants(),
         },
         input_schema: Some("{\"type\":\"object\"}".into()),
         ..type_row(2)

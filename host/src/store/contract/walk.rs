@@ -95,8 +95,8 @@ impl Walk {
             3 => failed(FailureClass::System),
             4 => failed(FailureClass::Business),
             5 => Ending::Stopped,
-            6 => Ending::Lost(Loss::Executor),
-            _ => Ending::Lost(Loss::Node),
+            6 => lost(Loss::Executor),
+            _ => lost(Loss::Node),
         }
     }
 
@@ -155,6 +155,10 @@ impl Walk {
             created_to: dice.pick(&[None, Some(at(self.now / 2))]),
         }
     }
+}
+
+fn lost(loss: Loss) -> Ending {
+    Ending::Lost { loss, message: "its executor is gone".to_owned() }
 }
 
 fn walk(seed: u64, rounds: usize) {

@@ -8,9 +8,10 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use super::failed_to;
+use super::grants::GrantsBody;
 use crate::id::{Digest, NodeId, TaskId, TraceParent};
 use crate::store::StoreError;
-use crate::task::{DedupScope, Limits, RetryPolicy, Scene, Terms, TermsDraft};
+use crate::task::{DedupScope, Limits, RetryPolicy, Terms, TermsDraft};
 use crate::time::Timestamp;
 
 pub(super) fn unreadable(expected: &'static str, value: impl std::fmt::Debug) -> StoreError {
@@ -264,6 +265,9 @@ pub(super) struct TermsBody {
     grace: Duration,
     heartbeat_timeout: Option<Duration>,
     fuel: Option<u64>,
+    /// Absent in rows of before it was known.
+    #[serde(default)]
+    core_dump: bool,
     max_retries: u32,
     retry_base: Duration,
     retry_cap: Duration,
@@ -276,17 +280,31 @@ pub(super) struct TermsBody {
     log_bytes_max: u64,
     host_call_bytes_max: u64,
     handles_max: u64,
+    #[serde(default, skip_serializing_if = "GrantsBody::is_empty")]
+    grants: GrantsBody,
 }
 
 impl From<&Terms> for TermsBody {
     fn from(terms: &Terms) -> Self {
-        let Terms { queue_timeout, run_timeout, max_age: _, grace, heartbeat_timeout, fuel, retry, limits } = terms;
+        let Terms {
+            queue_timeout,
+            run_timeout,
+            max_age: _,
+            grace,
+            heartbeat_timeout,
+            fuel,
+            core_dump,
+            retry,
+            limits,
+            grants,
+        } = terms;
         Self {
             queue_timeout: *queue_timeout,
             run_timeout: *run_timeout,
             grace: *grace,
             heartbeat_timeout: *heartbeat_timeout,
             fuel: *fuel,
+            core_dump: *core_dump,
             max_retries: retry.max_retries,
             retry_base: retry.base,
             retry_cap: retry.cap,
@@ -299,6 +317,7 @@ impl From<&Terms> for TermsBody {
             log_bytes_max: limits.log_bytes_max,
             host_call_bytes_max: limits.host_call_bytes_max,
             handles_max: limits.handles_max,
+            grants: GrantsBody(Arc::clone(grants)),
         }
     }
 }
@@ -312,6 +331,7 @@ impl TermsBody {
             grace: self.grace,
             heartbeat_timeout: self.heartbeat_timeout,
             fuel: self.fuel,
+            core_dump: self.core_dump,
             retry: RetryPolicy {
                 max_retries: self.max_retries,
                 base: self.retry_base,
@@ -328,6 +348,7 @@ impl TermsBody {
                 host_call_bytes_max: self.host_call_bytes_max,
                 handles_max: self.handles_max,
             },
+            grants: self.grants.0,
         }
     }
 }
@@ -338,17 +359,19 @@ macro_rules! draft {
         #[derive(Serialize, Deserialize)]
         pub(super) struct DraftBody {
             $(#[serde(default, skip_serializing_if = "Option::is_none")] $field: Option<$of>,)+
+            #[serde(default, skip_serializing_if = "GrantsBody::is_empty")]
+            grants: GrantsBody,
         }
 
         impl From<&TermsDraft> for DraftBody {
             fn from(draft: &TermsDraft) -> Self {
-                Self { $($field: draft.$field,)+ }
+                Self { $($field: draft.$field,)+ grants: GrantsBody(Arc::clone(&draft.grants)) }
             }
         }
 
         impl From<DraftBody> for TermsDraft {
             fn from(body: DraftBody) -> Self {
-                Self { $($field: body.$field,)+ }
+                Self { $($field: body.$field,)+ grants: body.grants.0 }
             }
         }
     };
@@ -361,6 +384,7 @@ draft! {
     grace: Duration,
     heartbeat_timeout: Duration,
     fuel: u64,
+    core_dump: bool,
     max_retries: u32,
     retry_base: Duration,
     retry_cap: Duration,
@@ -373,24 +397,6 @@ draft! {
     log_bytes_max: u64,
     host_call_bytes_max: u64,
     handles_max: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct SceneBody {
-    backtrace: Vec<String>,
-    host_call: Option<String>,
-}
-
-impl From<&Scene> for SceneBody {
-    fn from(scene: &Scene) -> Self {
-        Self { backtrace: scene.backtrace.clone(), host_call: scene.host_call.clone() }
-    }
-}
-
-impl From<SceneBody> for Scene {
-    fn from(body: SceneBody) -> Self {
-        Self { backtrace: body.backtrace, host_call: body.host_call }
-    }
 }
 
 pub(super) const fn scope_code(scope: DedupScope) -> &'static str {

@@ -3,11 +3,13 @@
 //! Decides nothing: [`super::life`] does. The only module that names rusqlite.
 
 mod codec;
+mod grants;
 mod list;
 mod lock;
 mod memo;
 mod migrate;
 mod read;
+mod scene;
 #[cfg(test)]
 mod tests;
 mod write;

@@ -388,7 +388,7 @@ fn attempt(task: TaskId, cells: &mut Cells<'_>) -> Result<AttemptRow, StoreError
             log_lines_dropped: cells.whole()?,
         },
         stop: stop_receipt(cells)?,
-        scene: cells.opt_json::<codec::SceneBody>("a scene")?.map(Into::into),
+        scene: cells.opt_json::<super::scene::SceneBody>("a scene")?.map(Into::into),
         progress: match (cells.opt_real()?, cells.opt_real()?, cells.opt_text()?) {
             (None, _, _) => None,
             (Some(done), total, note) => Some(Progress { done, total, note: note.map(str::to_owned) }),

@@ -237,7 +237,7 @@ impl Write for Session<'_> {
     }
 
     fn append_attempt(&mut self, row: &AttemptRow) -> Result<(), StoreError> {
-        let scene = row.scene.as_ref().map(|scene| codec::json("write a scene", &codec::SceneBody::from(scene)));
+        let scene = row.scene.as_ref().map(|scene| codec::json("write a scene", &super::scene::SceneBody::from(scene)));
         let stop = row.stop.as_ref();
         let progress = row.progress.as_ref();
         let sql = "INSERT INTO attempts (task, attempt, generation, node, claimed_at, entered_at, heartbeat_at,

@@ -88,9 +88,12 @@ impl Running {
                 return self.falter(&message, retry_after, cx);
             }
             Ending::Died { cause, message } => (Kind::Failed, Reason::Died(cause), message, Manner::Killed),
-            Ending::FuelSpent => (Kind::TimedOut, Reason::FuelSpent, String::new(), Manner::Killed),
-            Ending::Lost(Loss::Node) => return lost(self.tally, Loss::Node, cx),
-            Ending::Killed | Ending::Lost(Loss::Executor) => return lost(self.tally, Loss::Executor, cx),
+            Ending::FuelSpent => {
+                let spent = |fuel| format!("its budget of {fuel} instructions is spent");
+                (Kind::TimedOut, Reason::FuelSpent, cx.terms.fuel.map(spent).unwrap_or_default(), Manner::Killed)
+            }
+            Ending::Lost { loss, message } => return lost(self.tally, loss, &message, cx),
+            Ending::Killed => return lost(self.tally, Loss::Executor, "", cx),
         };
         ended(self.tally, kind, reason, manner, by, &detail, cx)
     }
@@ -210,32 +213,39 @@ pub(super) fn retried(
 }
 
 /// The attempt ended through nobody's fault, and the next does not count as a retry.
-pub(super) fn requeued(tally: Tally, reason: Reason, by: &str, cx: &Context) -> Step {
+pub(super) fn requeued(tally: Tally, reason: Reason, by: &str, detail: &str, cx: &Context) -> Step {
     let over = Transition {
         from: Some(Kind::Running),
         to: Kind::Interrupted,
         reason,
         by: by.into(),
-        detail: "".into(),
+        detail: detail.into(),
         attempt: tally.attempts,
     };
-    let again =
-        Transition { from: Some(Kind::Interrupted), to: Kind::Pending, reason: Reason::Requeued, ..over.clone() };
+    let again = Transition {
+        from: Some(Kind::Interrupted),
+        to: Kind::Pending,
+        reason: Reason::Requeued,
+        detail: "".into(),
+        ..over.clone()
+    };
     Step::to(Pending::requeued(tally, cx.now)).told(over).told(again)
 }
 
-/// An attempt that was lost: with its node it counts, with its executor it does not.
-pub(super) fn lost(tally: Tally, loss: Loss, cx: &Context) -> Step {
-    let at_most_once = cx.terms.retry.max_retries == 0;
-    let spent = tally.retries >= cx.terms.retry.max_retries;
-    match loss {
-        Loss::Node if spent => {
-            ended(tally, Kind::Interrupted, Reason::NodeLost, Manner::Killed, actor::RECONCILE, "", cx)
-        }
-        Loss::Node => retried(tally, (Kind::Interrupted, Reason::NodeLost), actor::RECONCILE, "", None, cx),
-        Loss::Executor if at_most_once => {
-            ended(tally, Kind::Interrupted, Reason::ExecutorLost, Manner::Killed, actor::RECONCILE, "", cx)
-        }
-        Loss::Executor => requeued(tally, Reason::ExecutorLost, actor::RECONCILE, cx),
+/// An attempt that was lost. It counts if it may be what killed its node or its executor.
+pub(super) fn lost(tally: Tally, loss: Loss, message: &str, cx: &Context) -> Step {
+    let policy = &cx.terms.retry;
+    let (reason, counts) = match loss {
+        Loss::Node => (Reason::NodeLost, true),
+        Loss::Suspect => (Reason::ExecutorLost, true),
+        Loss::Executor => (Reason::ExecutorLost, false),
+    };
+    let over = policy.max_retries == 0 || (counts && tally.retries >= policy.max_retries);
+    if over {
+        return ended(tally, Kind::Interrupted, reason, Manner::Killed, actor::RECONCILE, message, cx);
     }
+    if counts {
+        return retried(tally, (Kind::Interrupted, reason), actor::RECONCILE, message, None, cx);
+    }
+    requeued(tally, reason, actor::RECONCILE, message, cx)
 }

@@ -149,10 +149,12 @@ impl Stopping {
                 let by = actor::GUEST;
                 return ended(self.tally, Kind::Success, Reason::Completed, Manner::Returned, by, &detail, cx);
             }
-            Ending::Lost(loss) if self.stop.reason == StopReason::Shutdown => return lost(self.tally, *loss, cx),
+            Ending::Lost { loss, message } if self.stop.reason == StopReason::Shutdown => {
+                return lost(self.tally, *loss, message, cx);
+            }
             Ending::Stopped => (Manner::Returned, None),
             Ending::Failed { retry_after, .. } => (Manner::Returned, *retry_after),
-            Ending::Died { .. } | Ending::FuelSpent | Ending::Killed | Ending::Lost(_) => (Manner::Killed, None),
+            Ending::Died { .. } | Ending::FuelSpent | Ending::Killed | Ending::Lost { .. } => (Manner::Killed, None),
         };
         self.end_by_reason(manner, wish, cx)
     }
@@ -166,7 +168,7 @@ impl Stopping {
             StopReason::RunSpent => return timed_out(tally, Reason::RunTimeSpent, manner, wish, cx),
             StopReason::HeartbeatMissed => return timed_out(tally, Reason::HeartbeatExpired, manner, wish, cx),
             StopReason::Shutdown if cx.terms.retry.max_retries > 0 => {
-                return requeued(tally, Reason::Shutdown, actor::SHUTDOWN, cx);
+                return requeued(tally, Reason::Shutdown, actor::SHUTDOWN, "", cx);
             }
             StopReason::Shutdown => (Kind::Interrupted, Reason::Shutdown),
         };

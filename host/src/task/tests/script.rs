@@ -187,10 +187,15 @@ fn ending(how: &[&str], message: &str) -> Ending {
         ["traps"] => Ending::Died { cause: Death::Trap, message: message.to_owned() },
         ["spends", "its", "fuel"] => Ending::FuelSpent,
         ["is", "killed"] => Ending::Killed,
-        ["is", "lost", "with", "its", "node"] => Ending::Lost(Loss::Node),
-        ["is", "lost", "with", "its", "executor"] => Ending::Lost(Loss::Executor),
+        ["is", "lost", "with", "its", "node"] => lost(Loss::Node),
+        ["is", "lost", "with", "its", "executor"] => lost(Loss::Executor),
+        ["is", "lost", "as", "a", "suspect"] => lost(Loss::Suspect),
         _ => panic!("{how:?} is no ending"),
     }
+}
+
+fn lost(loss: Loss) -> Ending {
+    Ending::Lost { loss, message: String::new() }
 }
 
 fn rejection(code: &str) -> Rejection {

@@ -142,6 +142,34 @@ fn an_attempt_lost_with_its_executor_does_not_count() {
 }
 
 #[test]
+fn an_attempt_that_may_have_killed_its_executor_counts_as_a_retry() {
+    check(
+        "max_retries 1",
+        "0s submit
+         1s claim
+         2s attempt 1 is lost as a suspect
+         60s claim
+         61s attempt 2 is lost as a suspect",
+        &expect![[r#"
+            0s submit
+                – → PENDING (submitted) by shop
+            1s claim
+                PENDING → RUNNING (claimed) by host:claim
+                start guest 1
+            2s attempt 1 is lost as a suspect
+                RUNNING → INTERRUPTED (executor_lost) by host:reconcile
+                INTERRUPTED → PENDING (retry) by host:retry: retry 1 of 1
+            60s claim
+                PENDING → RUNNING (claimed) by host:claim
+                start guest 2
+            61s attempt 2 is lost as a suspect
+                RUNNING → INTERRUPTED (executor_lost) by host:reconcile
+            = INTERRUPTED, executor_lost, killed, recoverable, attempts 2, retries 1
+        "#]],
+    );
+}
+
+#[test]
 fn an_attempt_ended_by_shutdown_does_not_count() {
     check(
         "max_retries 1",

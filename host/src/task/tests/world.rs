@@ -94,7 +94,9 @@ pub(super) fn all_states() -> Vec<State> {
 
 pub(super) fn endings() -> Vec<Ending> {
     let mut endings = vec![Ending::Succeeded, Ending::Stopped, Ending::FuelSpent, Ending::Killed];
-    endings.extend([Loss::Node, Loss::Executor].map(Ending::Lost));
+    endings.extend(
+        [Loss::Node, Loss::Executor, Loss::Suspect].map(|loss| Ending::Lost { loss, message: "it died".into() }),
+    );
     endings.extend(Death::ALL.map(|cause| Ending::Died { cause, message: "so".to_owned() }));
     for retry_after in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
         let failed = |class| Ending::Failed { class, message: "so".to_owned(), retry_after };
