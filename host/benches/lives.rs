@@ -1,5 +1,5 @@
 //! Measures of the whole node, on a real disk: durable lives, submissions over HTTP, claims. Guests run in executor processes.
-//! `cargo bench -p atropos --bench lives` prints the table; every figure beside what the machine itself can do.
+//! `cargo bench --bench lives` prints the table; every figure beside what the machine itself can do.
 
 #![allow(clippy::cast_precision_loss, reason = "figures are printed to a few digits")]
 
